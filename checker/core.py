@@ -14,7 +14,8 @@ from checker.errors import Span
 from checker.syntax import SourceLoc
 
 __all__ = [
-    "GENERIC_LOCAL", "GENERIC_SHARED", "MODULE_BASE", "OPS", "Approx", "AsyncCopy", "Atomic", "Barrier",
+    "GENERIC_LOCAL", "GENERIC_SHARED", "MODULE_BASE", "OPS", "Approx", "AsyncCopy", "Atomic",
+    "Barrier",
     "BulkCopy", "Compare", "Const", "Conv", "DataBlock", "FloatMode", "Fragment", "Guard",
     "LdMatrix", "MatrixOperand", "Mem", "Mma", "Op", "OpInfo", "Param", "Program", "Site",
     "TensorMemory",
@@ -202,7 +203,7 @@ class LdMatrix:
 class Fragment:
     """Which matrix element each lane's register part holds: arrays `row`, `col` [lane][element].
 
-    Element e of a lane sits in register e // (reg_bits // elem_bits), part e % (...), part 0 lowest.
+    Element e of a lane sits in register e // p, part e % p (p = reg_bits // elem_bits; 0 lowest).
     Compared by identity; made once per shape by the front end that knows the manual's figure.
     """
 
@@ -222,7 +223,7 @@ class MatrixOperand:
 
     source: regs (then `fragment`, `regs` registers in src), smem (one 64-bit descriptor register
     in src; `transposed`: the MN-major form), tmem (one address register in src).
-    type: f16 bf16 tf32 e4m3 e5m2 f64 f32 s8 u8 s4 u4 b1 ... ; neg: multiply by -1 (wgmma imm-scale).
+    type: f16 bf16 tf32 e4m3 e5m2 f64 f32 s8 u8 s4 u4 b1 ...; neg: times -1 (wgmma imm-scale).
     """
 
     source: str
@@ -383,18 +384,22 @@ def _table() -> dict[str, OpInfo]:
     row("extract", "move", "a", "(lo, w)", "d = bits [lo, lo+w) of a")
     row("zext sext trunc", "move", "a", "(from, to)", "change of width")
     row("select", "move", "c a b", "w", "d = c ? a : b; c has width 1")
-    row("prmt", "move", "a b sel", "mode", "PTX byte permute of {b,a}; mode '' f4e b4e rc8 ecl ecr rc16")
+    row("prmt", "move", "a b sel", "mode", "byte permute of {b,a}; mode '' f4e b4e rc8 ecl ecr rc16")
     # integers modulo 2**w
     row("iadd imul iand ior ixor imin_u imin_s imax_u imax_s imulhi_u imulhi_s", "int", "a b", "w",
         "wrapping, bitwise, min/max, high half of the product", comm=True)
     row("isub", "int", "a b", "w", "a - b")
     row("imulwide_u imulwide_s", "int", "a b", "w", "2w-bit product of w-bit sources", comm=True)
-    row("idiv_u idiv_s irem_u irem_s", "int", "a b", "w", "truncating division; b == 0 is undefined")
-    row("ineg inot iabs popc clz brev bfind_u bfind_s", "int", "a", "w", "popc/clz/bfind give 32 bits")
-    row("shl shr_u shr_s", "int", "a n", "w", "amounts >= w give 0 (shr_s: the sign); n is 32 bits")
+    row("idiv_u idiv_s irem_u irem_s", "int", "a b", "w",
+        "truncating division; b == 0 is undefined")
+    row("ineg inot iabs popc clz brev bfind_u bfind_s", "int", "a", "w",
+        "popc/clz/bfind give 32 bits")
+    row("shl shr_u shr_s", "int", "a n", "w",
+        "amounts >= w give 0 (shr_s: the sign); n is 32 bits")
     row("bfe_u bfe_s", "int", "a pos len", "w", "PTX bit field extract")
     row("bfi", "int", "f base pos len", "w", "PTX bit field insert of f into base")
-    row("fshl fshr", "int", "lo hi n", "mode", "funnel shift of {hi,lo}; mode wrap | clamp; 32 bits")
+    row("fshl fshr", "int", "lo hi n", "mode",
+        "funnel shift of {hi,lo}; mode wrap | clamp; 32 bits")
     row("lop3", "int", "a b c", "lut", "bitwise function of three")
     row("isad_u isad_s", "int", "a b c", "w", "c + |a - b|")
     row("iadd_sat isub_sat", "int", "a b", "type", "saturating; type s32, u32, s16, ...")
@@ -420,15 +425,18 @@ def _table() -> dict[str, OpInfo]:
     row("fclass", "pred", "a", "(test, type)", "finite infinite number notanumber normal subnormal")
     row("fcvt", "cvt", "a", "Conv", "", rounding=True)
     # lanes
-    row("special", "lane", "", "name", "tid.x ctaid.y ntid.z nctaid.x laneid warpid nwarpid smid ...")
-    row("gather", "lane", "value lane", "w", "d = value of lane `lane` of the same warp; a source lane "
-        "that is off is undefined")
+    row("special", "lane", "", "name",
+        "tid.x ctaid.y ntid.z nctaid.x laneid warpid nwarpid smid ...")
+    row("gather", "lane", "value lane", "w",
+        "d = value of lane `lane` of the same warp; a source lane that is off is undefined")
     row("first", "lane", "value", "w", "d = value of the lowest active lane of the warp")
-    row("ballot", "lane", "p", "w", "bit i = p in active lane i; w = 32 or 64; 0 for inactive lanes")
+    row("ballot", "lane", "p", "w",
+        "bit i = p in active lane i; w = 32 or 64; 0 for inactive lanes")
     row("lanebit", "lane", "mask", "None", "p = bit `laneid` of mask")
     row("match_any match_all", "lane", "value mask", "w", "")
     row("redux", "lane", "value mask", "(op, type)", "warp-wide integer (or f32 min/max) reduction")
-    row("elect", "lane", "mask", "None", "dst = (leader lane u32, p): p in the lowest lane of mask")
+    row("elect", "lane", "mask", "None",
+        "dst = (leader lane u32, p): p in the lowest lane of mask")
     row("activemask", "lane", "", "w", "")
     # memory
     row("load", "memory", "address", "Mem", "dst = count registers")
@@ -436,7 +444,8 @@ def _table() -> dict[str, OpInfo]:
     row("atomic", "memory", "address values", "Atomic", "dst = old value(s) or none")
     row("acopy", "memory", "shared_addr global_addr src_bytes", "AsyncCopy", "cp.async")
     row("acopy_commit", "sync", "", "None", "")
-    row("acopy_wait", "sync", "", "n", "at most n groups pending; None: all copies, committed or not")
+    row("acopy_wait", "sync", "", "n",
+        "at most n groups pending; None: all copies, committed or not")
     row("acopy_arrive", "sync", "mbar", "noinc", "cp.async.mbarrier.arrive")
     row("bulk", "memory", "see BulkCopy", "BulkCopy", "")
     row("bulk_commit", "sync", "", "None", "")
@@ -450,9 +459,11 @@ def _table() -> dict[str, OpInfo]:
     row("fence", "sync", "", "text", "orders memory; no value")
     row("mbar_init", "sync", "addr count", "None", "")
     row("mbar_inval", "sync", "addr", "None", "")
-    row("mbar_arrive", "sync", "addr count tx", "(drop, expect_tx)", "dst = state (64 bits) or none")
+    row("mbar_arrive", "sync", "addr count tx", "(drop, expect_tx)",
+        "dst = state (64 bits) or none")
     row("mbar_expect", "sync", "addr tx", "None", "")
-    row("mbar_test", "sync", "addr phase", "'parity' | 'state'", "dst = p; waiting forms loop on it")
+    row("mbar_test", "sync", "addr phase", "'parity' | 'state'",
+        "dst = p; waiting forms loop on it")
     row("nop", "sync", "", "text", "listed as ignored with its reason by the row")
     # matrix
     row("mma", "matrix", "see Mma", "Mma", "", rounding=True)
@@ -466,7 +477,8 @@ def _table() -> dict[str, OpInfo]:
     row("exit", "control", "", "None", "")
     row("trap", "control", "", "None", "")
     # everything else
-    row("opaque", "opaque", "all operands", "text", "not modelled; dst is unknown, memory may change")
+    row("opaque", "opaque", "all operands", "text",
+        "not modelled; dst is unknown, memory may change")
     return ops
 
 
