@@ -384,7 +384,8 @@ def _table() -> dict[str, OpInfo]:
     row("extract", "move", "a", "(lo, w)", "d = bits [lo, lo+w) of a")
     row("zext sext trunc", "move", "a", "(from, to)", "change of width")
     row("select", "move", "c a b", "w", "d = c ? a : b; c has width 1")
-    row("prmt", "move", "a b sel", "mode", "byte permute of {b,a}; mode '' f4e b4e rc8 ecl ecr rc16")
+    row("prmt", "move", "a b sel", "mode",
+        "byte permute of {b,a}; mode '' f4e b4e rc8 ecl ecr rc16")
     # integers modulo 2**w
     row("iadd imul iand ior ixor imin_u imin_s imax_u imax_s imulhi_u imulhi_s", "int", "a b", "w",
         "wrapping, bitwise, min/max, high half of the product", comm=True)

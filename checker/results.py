@@ -22,7 +22,7 @@ CHECKER_VERSION = "0.1.0"
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A construct that was not modelled: opcode, full text, place, and whether an output needs it."""
+    """A construct that was not modelled: opcode, full text, place; does an output need it?"""
 
     opcode: str
     text: str
@@ -35,8 +35,8 @@ class Opaque:
 class Reason:
     """Why a pair is not proved equal.
 
-    code: tree-differs, coverage-differs, opaque, nondeterministic, finding, fuel, parameters-differ,
-    target-differs, launch-missing, ... ; line_a, line_b: assembly lines on both sides, if known.
+    code: tree-differs, coverage-differs, opaque, nondeterministic, finding, fuel,
+    parameters-differ, target-differs, ...; line_a, line_b: assembly lines on both sides, if known.
     """
 
     code: str

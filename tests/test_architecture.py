@@ -1,0 +1,108 @@
+"""The house's one-way street: imports point down the pipeline, engines know no vendor."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A module may import modules of a lower rank, or of its own group.
+RANKS: list[tuple[str, int]] = [
+    ("checker.errors", 0),
+    ("checker.syntax", 1),
+    ("checker.core", 2),
+    ("checker.results", 2),
+    ("checker.premises", 3),
+    ("checker.knobs", 3),
+    ("checker.shapes", 3),
+    ("checker.ptx", 4),
+    ("checker.gcn", 4),
+    ("checker.parse", 5),
+    ("checker.lower", 5),
+    ("checker.dump", 5),
+    ("checker.contract", 5),
+    ("checker.cfg", 5),
+    ("checker.launch", 5),
+    ("checker.arith", 6),
+    ("checker.tree", 6),
+    ("checker.walk", 7),
+    ("checker.replay", 7),
+    ("checker.witness", 8),
+    ("checker.api", 9),
+    ("checker", 10),
+    ("checker.sources", 11),
+    ("checker.cache", 11),
+    ("checker.client", 11),
+    ("checker.gate", 12),
+    ("checker.hooks", 12),
+    ("server", 13),
+    ("checker.cli", 14),
+    ("corpus", 15),
+]
+ENGINES = ("tree", "walk", "replay")
+VENDOR_WORDS = re.compile(
+    r"\b(ptx|gcn|amdgcn|nvidia|amd|cuda|hip|vgprs?|sgprs?|waitcnt|gfx\d+|sm_\d+)\b", re.IGNORECASE
+)
+
+
+def _modules() -> list[tuple[str, Path]]:
+    found = []
+    for package in ("checker", "server"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found.append((name, path))
+    return found
+
+
+def _group(name: str) -> tuple[str, int]:
+    if name == "checker":
+        return ("checker", 10)
+    best = ("", -1)
+    for prefix, rank in RANKS:
+        matches = name == prefix or (prefix != "checker" and name.startswith(prefix + "."))
+        if matches and len(prefix) > len(best[0]):
+            best = (prefix, rank)
+    return best
+
+
+def _imports(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            known = {name for name, _ in _modules()}
+            names |= {f if f in known else node.module for f in full}
+    return {n for n in names if n.split(".")[0] in {"checker", "server", "corpus"}}
+
+
+def test_every_module_has_a_rank() -> None:
+    unranked = [name for name, _ in _modules() if _group(name)[1] < 0]
+    assert not unranked
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for name, path in _modules():
+        group, rank = _group(name)
+        for target in sorted(_imports(path)):
+            other, other_rank = _group(target)
+            if other != group and other_rank >= rank:
+                wrong.append(f"{name} imports {target}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_hold_no_vendor_word(engine: str) -> None:
+    hits = []
+    for path in sorted((ROOT / "checker" / engine).rglob("*.py")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if VENDOR_WORDS.search(line):
+                hits.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert not hits
