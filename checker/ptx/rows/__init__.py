@@ -1,0 +1,1 @@
+"""Rows: one small function per PTX instruction, by the manual's chapters."""
