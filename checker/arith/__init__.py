@@ -1,0 +1,1 @@
+"""Bit-exact arithmetic: float operations, conversions, approximate tables, matrix steps (numpy)."""
