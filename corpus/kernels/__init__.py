@@ -1,0 +1,1 @@
+"""Own Triton kernels, one file a family; each exports ``FAMILIES``."""
