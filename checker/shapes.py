@@ -16,13 +16,13 @@ How to use it (checker/ptx/parser.py is the example):
 
 Every terminal of the grammar has a one-character kind: `kind("WORD")`, `kind(".reg")`, and
 one-character literals are their own kind. A text that no terminal matches yields `ERROR` tokens.
-Terminals are regular expressions without capturing groups. Plans hold token indices, never token texts.
+Terminals are regular expressions without capturing groups. Plans hold token indices, never words.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -65,13 +65,13 @@ class _ShapeLexer(Lexer):
     def __init__(self, lexer_conf: Any) -> None:
         self.names = {kind: name for name, kind in _kinds(lexer_conf.terminals).items()}
 
-    def lex(self, data: Any) -> Iterator[Token]:
+    def lex(self, data: Any, parser_state: Any = None) -> Iterator[Token]:
         names = self.names
         for index, kind in enumerate(str(data)):
             yield Token(names.get(kind, "ERROR"), "", start_pos=index, line=1, column=index + 1)
 
 
-def _kinds(terminals: Sequence[TerminalDef]) -> dict[str, str]:
+def _kinds(terminals: Collection[TerminalDef]) -> dict[str, str]:
     """Give each terminal one character: single literals their own, others from U+0100 up."""
     out: dict[str, str] = {}
     for number, terminal in enumerate(sorted(terminals, key=lambda t: t.name)):
@@ -100,7 +100,7 @@ class ShapeGrammar:
         """Return the kind of a terminal, by its name or by its literal text."""
         return self._kind_of[terminal]
 
-    def _compile_scanner(self, terminals: Sequence[TerminalDef], ignored: set[str]) -> None:
+    def _compile_scanner(self, terminals: Collection[TerminalDef], ignored: set[str]) -> None:
         """One master pattern in Lark's own order; literals inside a pattern become keywords."""
         order = sorted(terminals, key=lambda t: (-t.priority, -t.pattern.max_width,
                                                  -len(t.pattern.value), t.name))
