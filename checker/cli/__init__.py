@@ -1,0 +1,5 @@
+"""The `samebits` command."""
+
+from checker.cli.app import main
+
+__all__ = ["main"]

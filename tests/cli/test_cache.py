@@ -1,0 +1,88 @@
+"""The answer store: hits, keys, damage, concurrency, size."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import toy_engine
+
+from checker.cache import Cache, default_path, signature_from_json
+from checker.errors import InputError
+
+TEXT = ".entry k\nload x\nopaque foo bar\nrace\n"
+
+
+def test_a_signature_survives_the_round_trip(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "c.sqlite")
+    first = cache.sign(TEXT, sign=toy_engine.sign)
+    again = cache.sign(TEXT, sign=None.__class__)  # type: ignore[arg-type]
+    assert again == first
+    assert signature_from_json(first.to_json()) == first
+    assert (cache.counters.hits, cache.counters.misses) == (1, 1)
+
+
+def test_every_part_of_the_question_is_in_the_key() -> None:
+    keys = {
+        Cache.key("sign", "text", None, None), Cache.key("sign", "text", "ptx", None),
+        Cache.key("sign", "text", None, "ptx"), Cache.key("tree", "text", None, None),
+        Cache.key("sign", "text ", None, None), Cache.key("sign", "text", None),
+    }
+    assert len(keys) == 6
+
+
+def test_the_key_changes_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    from checker import cache
+
+    before = Cache.key("sign", "text")
+    monkeypatch.setattr(cache, "fingerprint", lambda: "other code")
+    assert Cache.key("sign", "text") != before
+
+
+def test_errors_are_not_stored(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "c.sqlite")
+    for _ in range(2):
+        with pytest.raises(InputError):
+            cache.sign("?!", sign=toy_engine.sign)
+    assert cache.counters.hits == 0
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a database at all", b"SQLite format 3\0garbage"])
+def test_a_damaged_or_unwritable_store_is_no_store(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "c.sqlite"
+    path.write_bytes(damage)
+    cache = Cache(path)
+    assert cache.sign(TEXT, sign=toy_engine.sign) == toy_engine.sign(TEXT)
+    blocked = Cache(tmp_path / "c.sqlite" / "below-a-file")
+    assert blocked.sign(TEXT, sign=toy_engine.sign) == toy_engine.sign(TEXT)
+    assert blocked.trim() == 0
+
+
+def test_off_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAMEBITS_CACHE", "off")
+    assert default_path() is None
+
+
+def test_concurrent_processes(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from checker.cache import Cache\n"
+        "c = Cache(Path(sys.argv[1]))\n"
+        "for i in range(60):\n"
+        "    assert c.ask('n', (i,), lambda: {'i': i}) == {'i': i}\n"
+        "assert c.path is not None\n"
+    )
+    path = tmp_path / "deep" / "c.sqlite"
+    many = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(4)]
+    assert [process.wait(timeout=60) for process in many] == [0] * 4
+    cache = Cache(path)
+    assert cache.get(Cache.key("n", 59)) == {"i": 59}
+
+
+def test_the_store_keeps_to_its_size(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "c.sqlite", max_bytes=1000)
+    for i in range(50):
+        cache.put(Cache.key("n", i), "n", "x" * 98)
+    assert cache.trim() == 40
+    assert cache.trim() == 0

@@ -1,0 +1,153 @@
+"""A toy stand-in for `checker.api`: shapes of answers, no semantics.
+
+Each text is lines; `.entry NAME` starts a kernel, `//` a comment, `opaque ...` an opaque
+construct, `race` a finding; `sum NAME n` is the arithmetic. Two kernels are equal if their lines
+agree; `$launch K` lines are ignored when launch facts are given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+from checker.errors import Diagnostic, InputError, LaunchError, Span, UsageError
+from checker.results import (
+    EqualClass,
+    KernelInput,
+    Opaque,
+    Partition,
+    Reason,
+    Signature,
+    Verdict,
+    Witness,
+)
+
+
+def _parse(text: str, file: str) -> dict[str, list[tuple[int, str]]]:
+    kernels: dict[str, list[tuple[int, str]]] = {}
+    bad = []
+    for number, line in enumerate(text.splitlines(), 1):
+        code = line.split("//")[0].strip()
+        if code.startswith(".entry"):
+            kernels[code.split()[1]] = current = []
+        elif code == "?!":
+            bad.append(Diagnostic("unexpected `?!`", Span(number, 1, 2), "", file, line))
+        elif code and not code.startswith("."):
+            current.append((number, " ".join(code.split())))
+    if bad or not kernels:
+        raise InputError(bad or [Diagnostic("no kernel in this text", Span(1, 1), file=file)])
+    return kernels
+
+
+def _body(text: str, kernel: str | None, file: str = "<text>") -> tuple[str, list[tuple[int, str]]]:
+    kernels = _parse(text, file)
+    if kernel is None:
+        if len(kernels) > 1:
+            raise UsageError(f"name one of {', '.join(kernels)}")
+        kernel = next(iter(kernels))
+    if kernel not in kernels:
+        raise UsageError(f"no kernel {kernel}")
+    return kernel, kernels[kernel]
+
+
+def kernels_in(text: str, *, isa: str | None = None, file: str = "<text>") -> tuple[str, ...]:
+    return tuple(_parse(text, file))
+
+
+def sign(
+    text: str, *, isa: str | None = None, kernel: str | None = None, file: str = "<text>"
+) -> Signature:
+    name, body = _body(text, kernel, file)
+    digest = hashlib.md5("\n".join(code for _, code in body).encode()).hexdigest()
+    opaque = tuple(
+        Opaque(code.split()[1], code, Span(number, 1)) for number, code in body
+        if code.startswith("opaque")
+    )
+    findings = tuple(
+        Reason("finding", "two unordered writers", line_a=number) for number, code in body
+        if code == "race"
+    )
+    return Signature(
+        f"sb1-{digest}", name, "ptx", "sm_90", not opaque and not findings, opaque,
+        ("contraction",), findings, summary=f"{len(body)} steps",
+    )
+
+
+def compare(
+    a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = None,
+    kernel_a: str | None = None, kernel_b: str | None = None, launch_a: Any = None,
+    launch_b: Any = None, strict: bool = False,
+) -> Verdict:
+    one, two = sign(a, kernel=kernel_a), sign(b, kernel=kernel_b)
+    if launch_a is not None and "grid" not in launch_a:
+        raise LaunchError("launch facts lack `grid`")
+    body_a, body_b = _body(a, kernel_a)[1], _body(b, kernel_b)[1]
+    if one.text == two.text and one.modelled and two.modelled:
+        return Verdict("equal", "static", ("contraction", "coverage"), (), one, two)
+    plain = [[code for _, code in body if code[0] != "$"] for body in (body_a, body_b)]
+    if launch_a is not None and plain[0] == plain[1]:
+        return Verdict("equal", "launch", ("launch",), (), one, two)
+    line_a, line_b = next(
+        ((x[0], y[0]) for x, y in zip(body_a, body_b, strict=False) if x[1] != y[1]), (1, 1)
+    )
+    reason = Reason("tree-differs", "the trees differ at the root", line_a, line_b)
+    if launch_a is not None:
+        witness = Witness(5, "cancelling", "out", 17, 0x3C01, 0x3C02, "f16")
+        return Verdict("unequal", "witness", (), (reason,), one, two, witness)
+    return Verdict("unproved", "", ("contraction",), (reason,), one, two)
+
+
+def partition(
+    kernels: Iterable[KernelInput], *, progress: Callable[[int, int], None] | None = None
+) -> Partition:
+    groups: dict[str, list[KernelInput]] = {}
+    unproved, errors = [], []
+    for kernel in kernels:
+        try:
+            signature = sign(kernel.text, kernel=kernel.kernel)
+        except InputError as error:
+            errors.append((kernel.name, str(error)))
+            continue
+        if signature.modelled:
+            key = signature.text
+            if kernel.launches:
+                body = [c for _, c in _body(kernel.text, kernel.kernel)[1] if c[0] != "$"]
+                key = "sb1l-" + hashlib.md5("\n".join(body).encode()).hexdigest()
+            groups.setdefault(key, []).append(kernel)
+        else:
+            unproved.append((kernel.name, (Reason("opaque", "an opaque construct"),)))
+    classes = tuple(
+        EqualClass(
+            key, "launch" if key.startswith("sb1l") else "static", tuple(k.name for k in members),
+            {}, ("contraction",),
+        )
+        for key, members in groups.items()
+    )
+    return Partition(classes, tuple(unproved), tuple(errors), ())
+
+
+def tree_text(text: str, *, isa: str | None = None, kernel: str | None = None) -> str:
+    return "\n".join(f"{code}  @{number}" for number, code in _body(text, kernel)[1])
+
+
+def coverage(
+    text: str, *, isa: str | None = None, kernel: str | None = None
+) -> dict[str, tuple[int, int]]:
+    out: dict[str, tuple[int, int]] = {}
+    for _, code in _body(text, kernel)[1]:
+        words = code.split()
+        is_opaque = words[0] == "opaque"
+        name = words[1] if is_opaque else words[0]
+        good, bad = out.get(name, (0, 0))
+        out[name] = (good + (not is_opaque), bad + is_opaque)
+    return out
+
+
+def module() -> ModuleType:
+    """The toy as a module object that can stand in for `checker.api`."""
+    toy = ModuleType("checker.api")
+    for function in (kernels_in, sign, compare, partition, tree_text, coverage):
+        setattr(toy, function.__name__, function)
+    return toy
