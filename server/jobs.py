@@ -1,0 +1,254 @@
+"""Runs partition jobs: takes them from the store, examines their kernels, classifies the lot.
+
+In: a `Service`. Out: `JobRunner`, a background task of each server process. A kernel that fails or
+is over a limit is reported in the partition's errors and the rest goes on. What was examined is
+memoised, so a job that is taken over after a crash goes on where it stood.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from server.jobstore import Item, ItemResult, Job
+from server.service import BULK, Service
+from server.store import Answer, answer_key
+from server.version import build
+
+__all__ = ["JobRunner", "examine_options"]
+
+log = logging.getLogger("samebits.jobs")
+
+_FLUSH_S = 0.25
+
+
+def examine_options(details: dict[str, Any]) -> dict[str, Any]:
+    """What an examination depends on beside the text."""
+    return {key: details[key] for key in ("isa", "kernel", "launches")}
+
+
+@dataclass(slots=True)
+class _Run:
+    """A job that runs here."""
+
+    job: Job
+    task: asyncio.Task[None] | None = None
+    buffer: list[ItemResult] = field(default_factory=list)
+    lost: bool = False
+
+
+class JobRunner:
+    """Claims and runs jobs until the service closes."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._settings = service.settings
+        self._jobs = service.jobs
+        self._runs: dict[str, _Run] = {}
+        self._wake = asyncio.Event()
+        self._tick = asyncio.Event()
+        self._loop_task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look for jobs."""
+        self._loop_task = asyncio.create_task(self._loop())
+
+    async def stop(self) -> None:
+        """Finish the kernels under way, then hand unfinished jobs back to the queue."""
+        self.wake()
+        if self._loop_task is not None:
+            await self._loop_task
+        tasks = [run.task for run in self._runs.values() if run.task is not None]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=self._settings.drain_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        given = await self._service.on_thread(self._jobs.hand_back, self._service.owner)
+        if given:
+            log.info("handed back", extra={"fields": {"jobs": given}})
+
+    def wake(self) -> None:
+        """Look for jobs now."""
+        self._wake.set()
+
+    def cancelled(self, job_id: str) -> None:
+        """Stop a job that was cancelled in the store."""
+        run = self._runs.get(job_id)
+        if run is not None and run.task is not None:
+            run.lost = True
+            run.task.cancel()
+        self._changed()
+
+    async def changed(self, timeout_s: float) -> None:
+        """Wait until some job of this process changed, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._tick.wait(), timeout_s)
+
+    def _changed(self) -> None:
+        self._tick.set()
+        self._tick = asyncio.Event()
+
+    async def _loop(self) -> None:
+        service = self._service
+        while not service.closing.is_set():
+            self._wake.clear()
+            try:
+                job = None
+                if len(self._runs) < self._settings.running_jobs:
+                    job = await service.on_thread(
+                        self._jobs.claim, service.owner, self._settings.lease_s)
+                if job is not None:
+                    run = _Run(job)
+                    self._runs[job.id] = run
+                    run.task = asyncio.create_task(self._guarded(run))
+                    continue
+            except Exception:
+                log.exception("cannot take jobs")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._settings.poll_s)
+
+    async def _guarded(self, run: _Run) -> None:
+        job, service = run.job, self._service
+        fields = {"job": job.id, "kernels": job.total, "attempt": job.attempts}
+        log.info("job begins", extra={"fields": fields})
+        started = time.perf_counter()
+        beat = asyncio.create_task(self._beat(run))
+        try:
+            await self._run(run)
+        except asyncio.CancelledError:
+            if not run.lost and not service.closing.is_set():
+                raise
+        except Exception as error:
+            log.exception("job failed", extra={"fields": fields})
+            problem = {"kind": "internal", "message": f"{type(error).__name__}: {error}"}
+            with contextlib.suppress(Exception):
+                await service.on_thread(self._jobs.finish, job.id, service.owner, error=problem)
+        finally:
+            beat.cancel()
+            self._runs.pop(job.id, None)
+            self._changed()
+            self.wake()
+        seconds = round(time.perf_counter() - started, 3)
+        log.info("job ends", extra={"fields": {**fields, "seconds": seconds}})
+
+    async def _beat(self, run: _Run) -> None:
+        """Write results and extend the lease; end the run when the job is no longer ours."""
+        service, job = self._service, run.job
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(_FLUSH_S)
+            try:
+                kept = True
+                if run.buffer:
+                    kept = await self._flush(run)
+                elif time.monotonic() - last > self._settings.lease_s / 4:
+                    last = time.monotonic()
+                    kept = await service.on_thread(
+                        self._jobs.heartbeat, job.id, service.owner, self._settings.lease_s)
+            except Exception:
+                log.exception("cannot write job results", extra={"fields": {"job": job.id}})
+                continue
+            if not kept and run.task is not None:
+                run.lost = True
+                run.task.cancel()
+                return
+
+    async def _flush(self, run: _Run) -> bool:
+        rows, run.buffer = run.buffer, []
+        try:
+            kept = await self._service.on_thread(
+                self._jobs.record, run.job.id, self._service.owner, self._settings.lease_s, rows)
+        except Exception:
+            run.buffer = rows + run.buffer
+            raise
+        self._changed()
+        return kept
+
+    async def _run(self, run: _Run) -> None:
+        service, job = self._service, run.job
+        items = await service.on_thread(self._jobs.items, job.id)
+        groups: dict[str, list[Item]] = {}
+        for item in items:
+            if item.state == "waiting":
+                options = examine_options(item.details)
+                key = answer_key("examine", item.digest, build(), options)
+                groups.setdefault(key, []).append(item)
+        known = await service.on_thread(service.store.answers, groups)
+        for key, answer in known.items():
+            run.buffer += _results(groups.pop(key), answer)
+        service.metrics.cache.labels("examine", "store").inc(len(known))
+        if run.buffer and not await self._flush(run):
+            return
+        await self._examine_all(run, list(groups.values()))
+        if service.closing.is_set() or not await self._flush(run):
+            return
+        await self._classify(run)
+
+    async def _examine_all(self, run: _Run, groups: Sequence[list[Item]]) -> None:
+        """Examine one kernel of each group, a bounded number at a time."""
+        pending = iter(groups)
+
+        async def lane() -> None:
+            for group in pending:
+                if self._service.closing.is_set():
+                    return
+                run.buffer += _results(group, await self._examine(group[0]))
+
+        lanes = [asyncio.create_task(lane())
+                 for _ in range(min(len(groups), self._service.scheduler.capacity * 2))]
+        try:
+            await asyncio.gather(*lanes)
+        finally:
+            for task in lanes:
+                task.cancel()
+
+    async def _examine(self, item: Item) -> Answer:
+        service = self._service
+        text = await service.on_thread(service.store.text, item.digest)
+        if text is None:
+            raise LookupError(f"the text {item.digest} is gone from the store")
+        options = examine_options(item.details)
+        payload = {"name": item.digest[:12], "text": text, "config": {}, **options}
+        answer, _ = await service.answer(
+            "examine", item.digest, options, payload, {}, priority=BULK)
+        return answer
+
+    async def _classify(self, run: _Run) -> None:
+        service, job = self._service, run.job
+        items = await service.on_thread(self._jobs.items, job.id)
+        keys = [item.answer for item in items if item.answer is not None]
+        answers = await service.on_thread(service.store.answers, keys)
+        pairs: list[Any] = []
+        errors: list[tuple[str, str]] = []
+        for item in items:
+            if item.answer is not None:
+                kernel = {"name": item.name, "text": "", "config": item.details["config"],
+                          **examine_options(item.details)}
+                pairs.append((kernel, answers[item.answer].outcome.value))
+            else:
+                error = item.error or {"message": "was not examined"}
+                errors.append((item.name, error["message"]))
+        limit = max(self._settings.time_limit_s, 60 + 0.05 * len(items))
+        outcome = await service.run(
+            "classify", {"items": pairs, "errors": errors}, time_limit_s=limit)
+        if outcome.error is None:
+            await service.on_thread(
+                self._jobs.finish, job.id, service.owner, result=outcome.value)
+        else:
+            await service.on_thread(
+                self._jobs.finish, job.id, service.owner, error=outcome.error)
+        service.metrics.jobs.labels("failed" if outcome.error else "done").inc()
+
+
+def _results(group: Iterable[Item], answer: Answer) -> list[ItemResult]:
+    outcome = answer.outcome
+    if outcome.error is not None:
+        return [ItemResult(i.number, None, None, outcome.error) for i in group]
+    class_key = str(outcome.value["class_key"])[:128]
+    return [ItemResult(i.number, answer.key, class_key, None) for i in group]

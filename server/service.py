@@ -1,0 +1,226 @@
+"""The service behind the routes: memoised engine calls, each run once however often it is asked.
+
+In: plain requests. Out: `Answer`s. An answer comes from memory, from a call that is under way, from
+the store, from another server that shares the store, or from a worker, tried in that order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+from server.engine import Outcome
+from server.jobstore import JobStore
+from server.metrics import Metrics
+from server.pool import LimitError, WorkerPool
+from server.schedule import LocalScheduler, Scheduler, make_scheduler
+from server.settings import Settings
+from server.store import Answer, Store, answer_key, digest_of
+from server.version import build
+
+__all__ = ["Busy", "Service"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SINGLE = 3  # priority of a request that a person or a build waits for
+BULK = 6  # priority of a job's kernels
+
+
+class Busy(Exception):
+    """Too much work is waiting; the client should come back later."""
+
+
+class Service:
+    """State of one server process: store, scheduler, memory cache, calls under way."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self.settings = settings
+        self.owner = secrets.token_hex(8)
+        self.metrics = metrics
+        self.store = Store(settings.database)
+        self.jobs = JobStore(self.store)
+        self.closing = asyncio.Event()
+        self._threads = ThreadPoolExecutor(8, thread_name_prefix="store")
+        self._memory: OrderedDict[str, Answer] = OrderedDict()
+        self._under_way: dict[str, asyncio.Task[tuple[Answer, str]]] = {}
+        self.scheduler: Scheduler = make_scheduler(
+            settings, lambda why: self.metrics.restarts.labels(why).inc())
+        self.metrics.watch("queue_depth", "Engine calls that wait", self.scheduler.depth)
+        self.metrics.watch("calls_under_way", "Engine calls", lambda: len(self._under_way))
+        self.metrics.watch(
+            "jobs_waiting", "Jobs queued", lambda: self.jobs.count("queued"))
+
+    @functools.cached_property
+    def reader(self) -> WorkerPool:
+        """One local process that reads uploaded files, started with the first upload."""
+        return WorkerPool(1, time_limit_s=self.settings.time_limit_s,
+                          memory_limit_bytes=self.settings.memory_limit_bytes,
+                          modules=("server.uploads",))
+
+    def worker_pids(self) -> list[int]:
+        """Process ids of the local workers."""
+        if isinstance(self.scheduler, LocalScheduler):
+            return self.scheduler.pool.pids()
+        return []
+
+    async def on_thread(
+        self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs,
+    ) -> T:
+        """Run a blocking call (the store's) off the event loop."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._threads, functools.partial(function, *args, **kwargs))
+
+    async def close(self) -> None:
+        """End workers and database connections."""
+        for task in list(self._under_way.values()):
+            task.cancel()
+        await asyncio.to_thread(self.scheduler.close, cancel=True)
+        if "reader" in self.__dict__:
+            await asyncio.to_thread(self.reader.shutdown, cancel_futures=True)
+        self._threads.shutdown(wait=True)
+        self.store.close()
+
+    # the calls
+
+    async def sign(self, text: str, isa: str | None, kernel: str | None) -> tuple[Answer, str]:
+        """Signature of one kernel; also returns where it came from."""
+        digest = digest_of(text)
+        payload = {"text": text, "isa": isa, "kernel": kernel, "file": "<text>"}
+        options = {"isa": isa, "kernel": kernel}
+        return await self.answer("sign", digest, options, payload, {digest: text})
+
+    async def compare(
+        self, a: Mapping[str, Any], b: Mapping[str, Any], strict: bool,
+    ) -> tuple[Answer, str]:
+        """Verdict for a pair; a and b have text, isa, kernel, launch."""
+        digests = digest_of(a["text"]), digest_of(b["text"])
+        options = {"strict": strict, "b": digests[1]}
+        for side, kernel in (("a", a), ("b", b)):
+            options |= {f"{key}_{side}": kernel[key] for key in ("isa", "kernel", "launch")}
+        texts = {digests[0]: a["text"], digests[1]: b["text"]}
+        payload = {"a": dict(a), "b": dict(b), "strict": strict}
+        return await self.answer("compare", digests[0], options, payload, texts)
+
+    async def outline(self, digest: str, isa: str | None, kernel: str | None) -> Answer | None:
+        """Dependence trees of a kept text, or None when it is not kept."""
+        text = await self.on_thread(self.store.text, digest)
+        if text is None:
+            return None
+        payload = {"text": text, "isa": isa, "kernel": kernel}
+        options = {"isa": isa, "kernel": kernel}
+        return (await self.answer("outline", digest, options, payload, {}))[0]
+
+    async def answer(
+        self, kind: str, digest: str, options: Mapping[str, Any], payload: Mapping[str, Any],
+        texts: Mapping[str, str], priority: int = SINGLE,
+    ) -> tuple[Answer, str]:
+        """The answer to one engine call, and its source: memory, store, shared or worker."""
+        key = answer_key(kind, digest, build(), options)
+        held = self._memory.get(key)
+        if held is not None:
+            self._memory.move_to_end(key)
+            self.metrics.cache.labels(kind, "memory").inc()
+            return held, "memory"
+        task = self._under_way.get(key)
+        if task is None:
+            if len(self._under_way) >= self.settings.queued_jobs and priority <= SINGLE:
+                raise Busy
+            blank = Answer(key, kind, digest, build(), dict(options), None,
+                           Outcome(), time.time())
+            task = asyncio.create_task(self._find(blank, payload, texts, priority))
+            self._under_way[key] = task
+            task.add_done_callback(lambda _: self._under_way.pop(key, None))
+            answer, source = await asyncio.shield(task)
+        else:
+            answer, source = (await asyncio.shield(task))[0], "shared"
+        self.metrics.cache.labels(kind, source).inc()
+        return answer, source
+
+    async def _find(
+        self, blank: Answer, payload: Mapping[str, Any], texts: Mapping[str, str], priority: int,
+    ) -> tuple[Answer, str]:
+        """Look in the store, wait for another server, or compute."""
+        found = await self.on_thread(self.store.answer, blank.key)
+        if found is None and not self.store.is_sqlite:
+            found = await self._claim(blank.key)
+        if found is not None:
+            self._remember(found)
+            return found, "store"
+        try:
+            answer = await self._compute(blank, payload, texts, priority)
+        finally:
+            if not self.store.is_sqlite:
+                await self.on_thread(self.store.release, blank.key, self.owner)
+        return answer, "worker"
+
+    async def _claim(self, key: str) -> Answer | None:
+        """Return None once this server holds the claim, or the answer another server gave."""
+        seconds = self.settings.time_limit_s * 2 + 10
+        pause = 0.02
+        while not await self.on_thread(self.store.claim, key, self.owner, seconds):
+            await asyncio.sleep(pause)
+            pause = min(0.5, pause * 1.5)
+            found = await self.on_thread(self.store.answer, key)
+            if found is not None:
+                return found
+        return await self.on_thread(self.store.answer, key)
+
+    async def _compute(
+        self, blank: Answer, payload: Mapping[str, Any], texts: Mapping[str, str], priority: int,
+    ) -> Answer:
+        started = time.perf_counter()
+        outcome = await self.run(blank.kind, payload, priority=priority)
+        self.metrics.calls.labels(blank.kind).observe(time.perf_counter() - started)
+        answer = self._filled(blank, outcome)
+        if outcome.lasting:
+            await self.on_thread(self._keep, answer, texts)
+            self._remember(answer)
+        return answer
+
+    async def run(
+        self, name: str, payload: Mapping[str, Any], *, priority: int = SINGLE,
+        time_limit_s: float | None = None, progress: Callable[[int, int], None] | None = None,
+    ) -> Outcome:
+        """One engine call on a worker; limits become errors of the outcome."""
+        future = self.scheduler.submit(
+            name, payload, priority=priority, time_limit_s=time_limit_s, progress=progress)
+        try:
+            outcome = await asyncio.wrap_future(future)
+        except LimitError as error:
+            outcome = Outcome(error={"kind": error.code, "message": str(error),
+                                     "diagnostics": []})
+        if outcome.error is not None:
+            self.metrics.failures.labels(name, outcome.error["kind"]).inc()
+        return outcome
+
+    def _filled(self, blank: Answer, outcome: Outcome) -> Answer:
+        signature = None
+        value = outcome.value
+        if value is not None:
+            if blank.kind == "sign":
+                signature = value["text"]
+                self.metrics.signature(value)
+            elif blank.kind == "examine":
+                signature = value["signature"]["text"]
+                self.metrics.signature(value["signature"])
+            elif blank.kind == "compare":
+                self.metrics.verdicts.labels(value["verdict"]).inc()
+        return Answer(blank.key, blank.kind, blank.text_digest, blank.checker_version,
+                      blank.options, signature, outcome, blank.created)
+
+    def _keep(self, answer: Answer, texts: Mapping[str, str]) -> None:
+        self.store.put_texts(texts)
+        self.store.put_answer(answer)
+
+    def _remember(self, answer: Answer) -> None:
+        self._memory[answer.key] = answer
+        while len(self._memory) > self.settings.cache_entries:
+            self._memory.popitem(last=False)
