@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from checker.cli import kernels
+from checker.cli import kernels, sweep
 from checker.results import CHECKER_VERSION
 
 __all__ = ["app", "main"]
@@ -38,7 +38,7 @@ def _root(
     pass
 
 
-for command in (kernels.sign, kernels.compare, kernels.tree, kernels.coverage):
+for command in (kernels.sign, kernels.compare, kernels.tree, kernels.coverage, sweep.partition):
     app.command()(command)
 
 

@@ -6,14 +6,16 @@ from checker.sources.read import (
     Source,
     Sources,
     Unreadable,
+    entry_line,
     headline,
     load_json,
     read,
     read_text,
+    readable_name,
     split_entries,
 )
 
 __all__ = [
-    "ASSEMBLY_SUFFIXES", "Headline", "Source", "Sources", "Unreadable", "headline", "load_json",
-    "read", "read_text", "split_entries",
+    "ASSEMBLY_SUFFIXES", "Headline", "Source", "Sources", "Unreadable", "entry_line",
+    "headline", "load_json", "read", "read_text", "readable_name", "split_entries",
 ]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CacheEntry", "entries"]
+__all__ = ["MOVED_BY_VERSIONS", "CacheEntry", "entries"]
 
 #: compile options that a person sets; everything else in the metadata is a result or plumbing
 OPTIONS = (
@@ -24,6 +24,18 @@ OPTIONS = (
     "waves_per_eu", "matrix_instr_nonkdim", "kpack", "default_dot_input_precision", "ptx_options",
     "allow_flush_denorm", "max_num_imprecise_acc_default", "launch_pdl", "schedule_hint",
 )
+#: options left out of a configuration while they have the value that nobody asked for
+DEFAULTS: dict[str, tuple[Any, ...]] = {
+    "num_ctas": (1,), "cluster_dims": ([1, 1, 1],), "enable_fp_fusion": (True,),
+    "waves_per_eu": (0, 1), "matrix_instr_nonkdim": (0,), "kpack": (1,), "launch_pdl": (False,),
+    "default_dot_input_precision": ("tf32", "ieee"), "allow_flush_denorm": (False,),
+    "schedule_hint": ("none", ""), "max_num_imprecise_acc_default": (0, 2**30),
+}
+#: options whose default moves with the compiler's version: no part of a baseline entry's name
+MOVED_BY_VERSIONS = frozenset({
+    "enable_fp_fusion", "default_dot_input_precision", "allow_flush_denorm", "schedule_hint",
+    "max_num_imprecise_acc_default", "ptx_options", "launch_pdl", "cluster_dims",
+})
 #: keys of a best_config file that say how it was found, not what was compiled
 _NOT_KNOBS = {"configs_hash", "found_by_coordesc", "time_taken_ms", "triton_cache_hash"}
 _FUNC = re.compile(r"tt\.func public @([\w$.]+)\((.*?)\)\s*(?:attributes|->|\{)", re.S)
@@ -83,7 +95,10 @@ def _entry(group: Path, tuned: dict[str, dict[str, Any]]) -> CacheEntry:
     if text_path is None:
         return CacheEntry(label, folder, files=files, error=f"{folder}: no assembly in this entry")
     metadata = _json(folder / f"{kernel}.json")
-    config = {key: metadata[key] for key in OPTIONS if metadata.get(key) is not None}
+    config = {
+        key: metadata[key] for key in OPTIONS
+        if metadata.get(key) is not None and metadata[key] not in DEFAULTS.get(key, ())
+    }
     config.update(_derived(folder, kernel))
     config.update(tuned.get(folder.name, {}))
     version = metadata.get("triton_version")
@@ -123,10 +138,8 @@ def _derived(folder: Path, kernel: str) -> dict[str, Any]:
 
 
 def _name(kernel: str, config: dict[str, Any]) -> str:
-    shown = {k: v for k, v in config.items() if k not in ("types", "default_dot_input_precision")}
-    keep = [k for k in shown if k in ("ranges", "dot", "num_warps", "num_stages", "num_ctas")
-            or k not in OPTIONS]
-    return "/".join([kernel, ",".join(f"{k}={_plain(shown[k])}" for k in keep)]).rstrip("/")
+    shown = [f"{key}={_plain(value)}" for key, value in config.items() if key != "types"]
+    return "/".join([kernel, ",".join(shown)]).rstrip("/")
 
 
 def _plain(value: Any) -> str:

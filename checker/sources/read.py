@@ -22,7 +22,7 @@ from checker.sources import caches
 
 __all__ = [
     "ASSEMBLY_SUFFIXES", "Headline", "Source", "Sources", "Unreadable", "headline", "load_json",
-    "read", "read_text", "split_entries",
+    "entry_line", "read", "read_text", "readable_name", "split_entries",
 ]
 
 #: suffixes that mark assembly in a folder; a file named outright may have any suffix
@@ -49,18 +49,29 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One kernel and where it was read: path as given, entry, target and compiler at a glance."""
+    """One kernel and where it was read: path as given, entry, target and compiler at a glance.
+
+    label and knobs name it in a baseline: a readable name without knobs, and the knobs that a
+    compiler's version does not move. line: where its entry starts.
+    """
 
     input: KernelInput
     path: str = ""
     entry: str = ""
     target: str = ""
     compiler: str = ""
+    label: str = ""
+    knobs: dict[str, Any] = field(default_factory=dict)
 
     @property
     def file(self) -> str:
         """The name that diagnostics carry."""
         return self.path or self.input.name
+
+    @property
+    def line(self) -> int:
+        """The line on which the entry starts; 1 where that is not seen."""
+        return entry_line(self.input.text, self.input.kernel or self.entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +120,39 @@ def headline(text: str) -> Headline:
         version = re.search(r"clang version ([\d.]+)", ident[1])
         compiler = f"clang {version[1]}" if version else ident[1][:40]
     return Headline(entries, target[1] if target else "", compiler)
+
+
+def entry_line(text: str, entry: str) -> int:
+    """The line on which an entry starts; 1 where no such line is seen."""
+    if entry:
+        name = re.escape(entry)
+        if match := re.search(rf"^[^\n]*\.entry\s+{name}\b|^{name}:", text, re.M):
+            return text.count("\n", 0, match.start()) + 1
+    return 1
+
+
+def readable_name(name: str) -> str:
+    """A mangled C++ name as people write it: nested names and integer template arguments.
+
+    Hashes of translation units and types are dropped, as they move with paths and compilers.
+    """
+    if not name.startswith("_Z"):
+        return name
+    rest, parts = name[2:].lstrip("NK"), []
+    while match := re.match(r"L?(\d+)", rest):
+        size = int(match[1])
+        part, rest = rest[match.end() :][:size], rest[match.end() + size :]
+        hidden = part.startswith(("_GLOBAL__N", "_INTERNAL"))
+        parts.append("(anonymous)" if hidden else part)
+        while tag := re.match(r"B(\d+)", rest):
+            rest = rest[tag.end() + int(tag[1]) :]
+        if rest.startswith("I"):
+            numbers = re.match(r"I((?:L[a-z]n?\d+E)+)", rest)
+            if numbers:
+                values = re.findall(r"L[a-z](n?\d+)E", numbers[1])
+                parts[-1] += "<" + ", ".join(v.replace("n", "-") for v in values) + ">"
+            break
+    return "::".join(parts) or name
 
 
 def read_text(path: Path) -> str:
@@ -188,17 +232,25 @@ def _read_file(path: Path, name: str, found: _Found) -> None:
         found.fail(str(path), error)
         return
     seen = headline(text)
-    config = {**_knobs_of_name(name), **config}
+    knobs, label = _knobs_of_name(name)
+    config = {**knobs, **config}
     kernel = KernelInput(name, text, config=config, launches=launches)
     entry = seen.entries[0] if len(seen.entries) == 1 else ""
-    found.kernels.append(Source(kernel, str(path), entry, seen.target, seen.compiler))
+    found.kernels.append(
+        Source(kernel, str(path), entry, seen.target, seen.compiler, label, config)
+    )
 
 
-def _knobs_of_name(name: str) -> dict[str, Any]:
-    """Knobs written into a file name, such as `gemm__BLOCK_K=32__num_warps=4`."""
-    pieces = re.split(r"__|[,;/ ]", name)
-    found = (match for piece in pieces if (match := _KNOB.fullmatch(piece.strip("_"))))
-    return {match[1]: _scalar(match[2]) for match in found}
+def _knobs_of_name(name: str) -> tuple[dict[str, Any], str]:
+    """Knobs written into a file name, `gemm__BLOCK_K=32__num_warps=4`, and the name without."""
+    knobs: dict[str, Any] = {}
+    rest = []
+    for piece in re.split(r"(__|[,;/ ])", name):
+        if match := _KNOB.fullmatch(piece.strip("_")):
+            knobs[match[1]] = _scalar(match[2])
+        else:
+            rest.append(piece)
+    return knobs, re.sub(r"(__|[,;/ ])+$", "", "".join(rest)) or name
 
 
 def _scalar(text: str) -> Any:
@@ -290,7 +342,7 @@ def _manifest_line(path: Path, number: int, line: str) -> Source:
     seen = headline(text)
     entry = kernel.kernel or (seen.entries[0] if len(seen.entries) == 1 else "")
     compiler = str(data.get("compiler") or data.get("producer") or seen.compiler)
-    return Source(kernel, where, entry, seen.target, compiler)
+    return Source(kernel, where, entry, seen.target, compiler, name, kernel.config)
 
 
 def _maybe_str(data: dict[str, Any], key: str) -> str | None:
@@ -319,7 +371,10 @@ def _cached(entry: caches.CacheEntry) -> Source:
     seen = headline(entry.text)
     kernel = KernelInput(entry.name, entry.text, kernel=entry.entry, config=entry.config)
     compiler = entry.compiler or seen.compiler
-    return Source(kernel, str(entry.path), entry.entry, seen.target, compiler)
+    knobs = {k: v for k, v in entry.config.items() if k not in caches.MOVED_BY_VERSIONS}
+    return Source(
+        kernel, str(entry.path), entry.entry, seen.target, compiler, entry.entry, knobs
+    )
 
 
 def split_entries(
@@ -339,7 +394,10 @@ def split_entries(
     if len(names) <= 1:
         return [source]
     parts = [(name, replace(kernel, name=f"{kernel.name}:{name}", kernel=name)) for name in names]
-    return [replace(source, input=part, entry=name) for name, part in parts]
+    return [
+        replace(source, input=part, entry=name, label=f"{source.label}:{readable_name(name)}")
+        for name, part in parts
+    ]
 
 
 def _unique(kernels: Sequence[Source]) -> tuple[Source, ...]:

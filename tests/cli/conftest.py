@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 import checker
 
 
-@pytest.fixture()
+@pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Put the toy engine in the place of `checker.api`, with a cache of its own."""
     module = toy_engine.module()
@@ -22,7 +22,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SAMEBITS_CACHE", str(tmp_path / "cache.sqlite"))
 
 
-@pytest.fixture()
+@pytest.fixture
 def run() -> Callable[..., Result]:
     """Run the command line: `run("sign", path)`."""
     from checker.cli.app import app
@@ -30,7 +30,7 @@ def run() -> Callable[..., Result]:
     return lambda *args: CliRunner().invoke(app, [str(arg) for arg in args])
 
 
-@pytest.fixture()
+@pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
     """Write a file below the test's folder and return its path."""
 

@@ -55,10 +55,10 @@ def test_a_missing_knob_is_a_value() -> None:
 
 def test_many_knobs_stay_bounded() -> None:
     names = [f"k{i}" for i in range(40)]
-    rows = [({n: (i >> j) & 1 for j, n in enumerate(names[:20])} | {n: i for n in names[20:]}, i)
+    rows = [({n: (i >> j) & 1 for j, n in enumerate(names[:20])} | dict.fromkeys(names[20:], i), i)
             for i in range(0, 1 << 20, 4097)]
     assert separate(rows).sets  # found at size one: the k20.. columns are unique
-    rows = [({n: (i >> j) & 1 for j, n in enumerate(names[:20])}, i) for i in range(0, 1 << 20, 997)]
+    rows = [({n: (i >> j) & 1 for j, n in enumerate(names[:20])}, i) for i in range(0, 1 << 20, 99)]
     answer = separate(rows)
     assert answer.sets
     assert not answer.exact
