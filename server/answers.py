@@ -63,7 +63,7 @@ def job_document(job: Job, result: Any = None) -> dict[str, Any]:
     """Document of a job."""
     base = f"/v1/jobs/{job.id}"
     return {
-        "id": job.id, "state": job.state, "done": job.done, "total": job.total,
+        "id": job.id, "kind": job.kind, "state": job.state, "done": job.done, "total": job.total,
         "created": job.created, "finished": job.finished, "error": job.error, "result": result,
         "links": {"self": base, "events": f"{base}/events", "page": f"/j/{job.id}"}, **versions(),
     }

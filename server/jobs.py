@@ -1,8 +1,8 @@
-"""Runs partition jobs: takes them from the store, examines their kernels, classifies the lot.
+"""Runs jobs: takes them from the store, asks about their kernels, writes the result.
 
 In: a `Service`. Out: `JobRunner`, a background task of each server process. A kernel that fails or
-is over a limit is reported in the partition's errors and the rest goes on. What was examined is
-memoised, so a job that is taken over after a crash goes on where it stood.
+is over a limit is reported in the result's errors and the rest goes on. Answers are memoised, so
+a job that is taken over after a crash goes on where it stood.
 """
 
 from __future__ import annotations
@@ -13,23 +13,17 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from server.jobstore import Item, ItemResult, Job
+from server.plans import Plan, plan_of
 from server.service import BULK, Service
-from server.store import Answer, answer_key
-from server.version import build
+from server.store import Answer
 
-__all__ = ["JobRunner", "examine_options"]
+__all__ = ["JobRunner"]
 
 log = logging.getLogger("samebits.jobs")
 
 _FLUSH_S = 0.25
-
-
-def examine_options(details: dict[str, Any]) -> dict[str, Any]:
-    """What an examination depends on beside the text."""
-    return {key: details[key] for key in ("isa", "kernel", "launches")}
 
 
 @dataclass(slots=True)
@@ -172,33 +166,36 @@ class JobRunner:
 
     async def _run(self, run: _Run) -> None:
         service, job = self._service, run.job
-        items = await service.on_thread(self._jobs.items, job.id)
+        plan = plan_of(job)
         groups: dict[str, list[Item]] = {}
-        for item in items:
-            if item.state == "waiting":
-                options = examine_options(item.details)
-                key = answer_key("examine", item.digest, build(), options)
-                groups.setdefault(key, []).append(item)
+        for item in await service.on_thread(self._jobs.items, job.id):
+            if item.state != "waiting":
+                continue
+            question = plan.question(item)
+            if question is None:
+                run.buffer.append(ItemResult(item.number, None, None, None))
+            else:
+                groups.setdefault(question.key, []).append(item)
         known = await service.on_thread(service.store.answers, groups)
         for key, answer in known.items():
-            run.buffer += _results(groups.pop(key), answer)
-        service.metrics.cache.labels("examine", "store").inc(len(known))
+            run.buffer += _results(plan, groups.pop(key), answer)
+            service.metrics.cache.labels(answer.kind, "store").inc()
         if run.buffer and not await self._flush(run):
             return
-        await self._examine_all(run, list(groups.values()))
+        await self._ask_all(run, plan, list(groups.values()))
         if service.closing.is_set() or not await self._flush(run):
             return
-        await self._classify(run)
+        await self._conclude(run, plan)
 
-    async def _examine_all(self, run: _Run, groups: Sequence[list[Item]]) -> None:
-        """Examine one kernel of each group, a bounded number at a time."""
+    async def _ask_all(self, run: _Run, plan: Plan, groups: Sequence[list[Item]]) -> None:
+        """Ask about one kernel of each group, a bounded number at a time."""
         pending = iter(groups)
 
         async def lane() -> None:
             for group in pending:
                 if self._service.closing.is_set():
                     return
-                run.buffer += _results(group, await self._examine(group[0]))
+                run.buffer += _results(plan, group, await self._ask(plan, group[0]))
 
         lanes = [asyncio.create_task(lane())
                  for _ in range(min(len(groups), self._service.scheduler.capacity * 2))]
@@ -208,47 +205,35 @@ class JobRunner:
             for task in lanes:
                 task.cancel()
 
-    async def _examine(self, item: Item) -> Answer:
+    async def _ask(self, plan: Plan, item: Item) -> Answer:
         service = self._service
-        text = await service.on_thread(service.store.text, item.digest)
-        if text is None:
-            raise LookupError(f"the text {item.digest} is gone from the store")
-        options = examine_options(item.details)
-        payload = {"name": item.digest[:12], "text": text, "config": {}, **options}
+        question = plan.question(item)
+        assert question is not None
+        texts: dict[str, str] = {}
+        for digest in question.texts:
+            text = await service.on_thread(service.store.text, digest)
+            if text is None:
+                raise LookupError(f"the text {digest} is gone from the store")
+            texts[digest] = text
         answer, _ = await service.answer(
-            "examine", item.digest, options, payload, {}, priority=BULK)
+            question.kind, question.digest, question.options, plan.payload(item, texts), {},
+            priority=BULK)
         return answer
 
-    async def _classify(self, run: _Run) -> None:
+    async def _conclude(self, run: _Run, plan: Plan) -> None:
         service, job = self._service, run.job
         items = await service.on_thread(self._jobs.items, job.id)
         keys = [item.answer for item in items if item.answer is not None]
         answers = await service.on_thread(service.store.answers, keys)
-        pairs: list[Any] = []
-        errors: list[tuple[str, str]] = []
-        for item in items:
-            if item.answer is not None:
-                kernel = {"name": item.name, "text": "", "config": item.details["config"],
-                          **examine_options(item.details)}
-                pairs.append((kernel, answers[item.answer].outcome.value))
-            else:
-                error = item.error or {"message": "was not examined"}
-                errors.append((item.name, error["message"]))
-        limit = max(self._settings.time_limit_s, 60 + 0.05 * len(items))
-        outcome = await service.run(
-            "classify", {"items": pairs, "errors": errors}, time_limit_s=limit)
-        if outcome.error is None:
-            await service.on_thread(
-                self._jobs.finish, job.id, service.owner, result=outcome.value)
-        else:
-            await service.on_thread(
-                self._jobs.finish, job.id, service.owner, error=outcome.error)
+        outcome = await plan.result(service, job, items, answers)
+        await service.on_thread(
+            self._jobs.finish, job.id, service.owner, result=outcome.value, error=outcome.error)
         service.metrics.jobs.labels("failed" if outcome.error else "done").inc()
 
 
-def _results(group: Iterable[Item], answer: Answer) -> list[ItemResult]:
+def _results(plan: Plan, group: Iterable[Item], answer: Answer) -> list[ItemResult]:
     outcome = answer.outcome
     if outcome.error is not None:
         return [ItemResult(i.number, None, None, outcome.error) for i in group]
-    class_key = str(outcome.value["class_key"])[:128]
+    class_key = plan.class_key(answer)[:128]
     return [ItemResult(i.number, answer.key, class_key, None) for i in group]

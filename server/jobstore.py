@@ -54,6 +54,8 @@ class Job:
     """A job without its kernels and its result."""
 
     id: str
+    kind: str
+    subject: str | None
     state: str
     total: int
     done: int
@@ -69,8 +71,9 @@ class Job:
         return self.state in FINAL
 
 
-_JOB_COLUMNS = (JOBS.c.id, JOBS.c.state, JOBS.c.total, JOBS.c.done, JOBS.c.attempts, JOBS.c.owner,
-                JOBS.c.created, JOBS.c.finished, JOBS.c.error)
+_JOB_COLUMNS = (JOBS.c.id, JOBS.c.kind, JOBS.c.subject, JOBS.c.state, JOBS.c.total,
+                JOBS.c.done, JOBS.c.attempts, JOBS.c.owner, JOBS.c.created, JOBS.c.finished,
+                JOBS.c.error)
 
 
 class JobStore:
@@ -79,15 +82,20 @@ class JobStore:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def create(self, items: Sequence[Item]) -> Job:
-        """Queue a job for these kernels, whose texts are already kept (or that failed already)."""
+    def create(
+        self, items: Sequence[Item], kind: str = "partition", subject: str | None = None,
+    ) -> Job:
+        """Queue a job for these kernels, whose texts are already kept (or that failed already).
+
+        kind: partition, or check, whose subject is the name of a baseline.
+        """
         job_id = secrets.token_hex(12)
         rows = [{"job": job_id, "number": i.number, "name": i.name, "digest": i.digest,
                  "details": json.dumps(i.details, sort_keys=True), "state": i.state,
                  "error": None if i.error is None else json.dumps(i.error)} for i in items]
         with self._store.begin() as conn:
             conn.execute(sa.insert(JOBS).values(
-                id=job_id, state="queued", total=len(rows), attempts=0,
+                id=job_id, kind=kind, subject=subject, state="queued", total=len(rows), attempts=0,
                 done=sum(i.state != "waiting" for i in items),
                 created=time.time()))
             if rows:
@@ -225,8 +233,8 @@ def _mine(job_id: str, owner: str) -> tuple[Any, ...]:
 
 def _job(row: Any) -> Job:
     error = None if row.error is None else json.loads(row.error)
-    return Job(row.id, row.state, row.total, row.done, row.attempts, row.owner, row.created,
-               row.finished, error)
+    return Job(row.id, row.kind, row.subject, row.state, row.total, row.done, row.attempts,
+               row.owner, row.created, row.finished, error)
 
 
 def _item(row: Any) -> Item:

@@ -233,17 +233,44 @@ class PartitionOut(_Out):
     separating_knobs: list[str]
 
 
+class CheckedKernel(_Out):
+    """One kernel of a check: its verdict against the baseline's text."""
+
+    name: str
+    verdict: str
+    basis: str
+    premises: list[str]
+    reasons: list[ReasonOut]
+    id: str = Field(description="key of the verdict")
+
+
+class BaselineCheck(_Out):
+    """A check against a baseline.
+
+    `ok`: every kernel of the baseline is there and proved equal to what it was.
+    """
+
+    baseline: str
+    ok: bool
+    equal: list[str]
+    drifted: list[CheckedKernel]
+    added: list[str]
+    removed: list[str]
+    errors: list[tuple[str, str]]
+
+
 class JobOut(_Versioned):
     """A partition job; `result` is there once `state` is done."""
 
     id: str
+    kind: str = Field(description="partition or check")
     state: str = Field(description="queued, running, done, failed or cancelled")
     done: int
     total: int
     created: float
     finished: float | None = None
     error: dict[str, Any] | None = None
-    result: PartitionOut | None = None
+    result: PartitionOut | BaselineCheck | None = None
     links: dict[str, str] = {}
 
 
@@ -282,18 +309,6 @@ class BaselineOut(_Out):
     updated: float
     checker_version: str
     entries: list[dict[str, Any]]
-
-
-class BaselineCheck(_Versioned):
-    """A check against a baseline: `ok` when every kernel of it is still there and the same."""
-
-    name: str
-    ok: bool
-    same: list[str]
-    changed: list[dict[str, Any]]
-    added: list[str]
-    removed: list[str]
-    errors: list[tuple[str, str]]
 
 
 class Health(_Out):

@@ -21,7 +21,7 @@ from server.problems import Problem
 from server.routes_kernels import PROBLEMS, service_of
 from server.service import Busy, Service
 
-__all__ = ["document_of", "queue_job", "router", "wait_for"]
+__all__ = ["PREFER", "document_of", "queue_job", "reply_job", "router", "wait_for"]
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
@@ -36,13 +36,15 @@ def runner_of(request: Request) -> JobRunner:
     return runner
 
 
-async def queue_job(request: Request, items: list[Item]) -> Job:
+async def queue_job(
+    request: Request, items: list[Item], kind: str = "partition", subject: str | None = None,
+) -> Job:
     """Queue a job for these items and let the runner look."""
     service = service_of(request)
     waiting = await service.on_thread(service.jobs.count, "queued")
     if waiting >= service.settings.queued_jobs:
         raise Busy
-    job = await service.on_thread(service.jobs.create, items)
+    job = await service.on_thread(service.jobs.create, items, kind, subject)
     runner_of(request).wake()
     return job
 
@@ -67,25 +69,33 @@ async def document_of(service: Service, job: Job) -> dict[str, Any]:
     return job_document(job, result)
 
 
-@router.post("/partition", status_code=202, response_model=JobOut, summary="Partition a sweep",
-             openapi_extra={"requestBody": CONTENT, "parameters": [{
-                 "name": "Prefer", "in": "header", "required": False,
-                 "description": "`wait=SECONDS`: answer 200 with the result if it is there by then",
-                 "schema": {"type": "string"}, "example": "wait=10"}]},
-             responses={200: {"model": JobOut, "description": "Done in time"}, **PROBLEMS})
-async def partition(request: Request) -> Response:
-    """Queue a job that brings kernels into bitwise-equality classes."""
+async def reply_job(request: Request, job: Job, wait_s: float = 0.0) -> Response:
+    """Answer with a job: 200 if it is final by the time the client prefers, else 202."""
     service = service_of(request)
-    items = await items_of_request(request, service)
-    job = await queue_job(request, items)
     headers = {"Location": f"/v1/jobs/{job.id}"}
     wait = _WAIT.search(request.headers.get("prefer", ""))
     if wait is not None:
-        seconds = min(float(wait[1] or 10), service.settings.wait_limit_s)
-        job = await wait_for(request, job.id, seconds)
+        wait_s = float(wait[1] or 10)
         headers["Preference-Applied"] = "wait"
+    if wait_s > 0:
+        job = await wait_for(request, job.id, min(wait_s, service.settings.wait_limit_s))
     return JSONResponse(
         await document_of(service, job), 200 if job.final else 202, headers=headers)
+
+
+PREFER = {
+    "name": "Prefer", "in": "header", "required": False, "schema": {"type": "string"},
+    "description": "`wait=SECONDS`: answer 200 with the result if it is there by then",
+    "example": "wait=10"}
+
+
+@router.post("/partition", status_code=202, response_model=JobOut, summary="Partition a sweep",
+             openapi_extra={"requestBody": CONTENT, "parameters": [PREFER]},
+             responses={200: {"model": JobOut, "description": "Done in time"}, **PROBLEMS})
+async def partition(request: Request) -> Response:
+    """Queue a job that brings kernels into bitwise-equality classes."""
+    items = await items_of_request(request, service_of(request))
+    return await reply_job(request, await queue_job(request, items))
 
 
 async def _job(request: Request, job_id: str) -> Job:

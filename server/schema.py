@@ -60,6 +60,8 @@ CLAIMS = Table(
 JOBS = Table(
     "jobs", METADATA,
     Column("id", String(32), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("subject", String(200)),
     Column("state", String(16), nullable=False),
     Column("total", Integer, nullable=False),
     Column("done", Integer, nullable=False),

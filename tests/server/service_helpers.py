@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import uvicorn
+
 from server.app import make_app
 from server.settings import Settings
 

@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from server.store import digest_of
 from service_helpers import Running
+
+from server.store import digest_of
 
 A = "x = a b\ny = c\n"
 A2 = "// moved\ny = c\nx = a b\n"

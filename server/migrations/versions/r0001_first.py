@@ -42,6 +42,8 @@ def upgrade() -> None:
     op.create_table(
         "jobs",
         sa.Column("id", sa.String(32), primary_key=True),
+        sa.Column("kind", sa.String(16), nullable=False),
+        sa.Column("subject", sa.String(200)),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("total", sa.Integer, nullable=False),
         sa.Column("done", sa.Integer, nullable=False),

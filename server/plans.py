@@ -1,0 +1,149 @@
+"""What the kinds of jobs ask about each kernel, and what they make of the answers.
+
+`Partition`: examine each kernel, classify the lot. `Check`: compare each kernel with the baseline's
+text of the same name. In: items. Out: a `Question` for each, and the job's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from server.engine import Outcome
+from server.jobstore import Item, Job
+from server.service import Service
+from server.store import Answer, answer_key
+from server.version import build
+
+__all__ = ["Plan", "Question", "plan_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An engine call about an item; `texts` names the digests whose texts the payload needs."""
+
+    kind: str
+    digest: str
+    options: dict[str, Any]
+    texts: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Key of the memoised answer."""
+        return answer_key(self.kind, self.digest, build(), self.options)
+
+
+class Plan(Protocol):
+    """One kind of job."""
+
+    def question(self, item: Item) -> Question | None:
+        """What to ask about an item; None when there is nothing to ask."""
+        ...
+
+    def payload(self, item: Item, texts: Mapping[str, str]) -> dict[str, Any]:
+        """The call's payload."""
+        ...
+
+    def class_key(self, answer: Answer) -> str:
+        """The provisional class that events report."""
+        ...
+
+    async def result(
+        self, service: Service, job: Job, items: Sequence[Item], answers: Mapping[str, Answer],
+    ) -> Outcome:
+        """The job's result."""
+        ...
+
+
+class Partition:
+    """Bitwise-equality classes of a sweep."""
+
+    def question(self, item: Item) -> Question | None:
+        """See `Plan.question`."""
+        options = {key: item.details[key] for key in ("isa", "kernel", "launches")}
+        return Question("examine", item.digest, options, (item.digest,))
+
+    def payload(self, item: Item, texts: Mapping[str, str]) -> dict[str, Any]:
+        """See `Plan.payload`; name and knobs stay out, so that equal texts share one answer."""
+        return {**item.details, "name": item.digest[:12], "text": texts[item.digest], "config": {}}
+
+    def class_key(self, answer: Answer) -> str:
+        """See `Plan.class_key`."""
+        return str(answer.outcome.value["class_key"])
+
+    async def result(
+        self, service: Service, job: Job, items: Sequence[Item], answers: Mapping[str, Answer],
+    ) -> Outcome:
+        """See `Plan.result`."""
+        pairs = [({**item.details, "name": item.name, "text": ""},
+                  answers[item.answer].outcome.value)
+                 for item in items if item.answer is not None]
+        limit = max(service.settings.time_limit_s, 60 + 0.05 * len(items))
+        return await service.run(
+            "classify", {"items": pairs, "errors": _errors(items)}, time_limit_s=limit)
+
+
+class Check:
+    """Drift against a baseline; an item's details carry `base`, the baseline's entry or None."""
+
+    def question(self, item: Item) -> Question | None:
+        """See `Plan.question`."""
+        base = item.details["base"]
+        if base is None:
+            return None
+        launch = next(iter(item.details["launches"]), None)
+        options = {
+            "strict": False, "b": item.digest, "isa_a": base["isa"], "isa_b": item.details["isa"],
+            "kernel_a": base["kernel"], "kernel_b": item.details["kernel"],
+            "launch_a": launch, "launch_b": launch}
+        return Question("compare", base["digest"], options, (base["digest"], item.digest))
+
+    def payload(self, item: Item, texts: Mapping[str, str]) -> dict[str, Any]:
+        """See `Plan.payload`."""
+        base = item.details["base"]
+        launch = next(iter(item.details["launches"]), None)
+        sides = {}
+        for side, digest, about in (("a", base["digest"], base), ("b", item.digest, item.details)):
+            sides[side] = {"text": texts[digest], "isa": about["isa"], "kernel": about["kernel"],
+                           "launch": launch}
+        return {**sides, "strict": False}
+
+    def class_key(self, answer: Answer) -> str:
+        """See `Plan.class_key`."""
+        return str(answer.outcome.value["verdict"])
+
+    async def result(
+        self, service: Service, job: Job, items: Sequence[Item], answers: Mapping[str, Answer],
+    ) -> Outcome:
+        """See `Plan.result`."""
+        equal, drifted = [], []
+        for item in items:
+            if item.answer is None:
+                continue
+            verdict = answers[item.answer].outcome.value
+            if verdict["equal"]:
+                equal.append(item.name)
+            else:
+                kept = {key: verdict[key] for key in ("verdict", "basis", "premises", "reasons")}
+                drifted.append({"name": item.name, **kept, "id": item.answer})
+        baseline = await service.on_thread(service.store.baseline, str(job.subject))
+        named = {entry["name"] for entry in (baseline or {"entries": []})["entries"]}
+        removed = sorted(named - {item.name for item in items})
+        errors = _errors(items)
+        return Outcome(value={
+            "baseline": job.subject, "ok": not (drifted or removed or errors), "equal": equal,
+            "drifted": drifted, "removed": removed, "errors": errors,
+            "added": [i.name for i in items if i.details.get("base") is None and not i.error]})
+
+
+def _errors(items: Sequence[Item]) -> list[tuple[str, str]]:
+    return [(item.name, str(item.error["message"])) for item in items if item.error is not None]
+
+
+_PLANS: dict[str, Plan] = {"partition": Partition(), "check": Check()}
+
+
+def plan_of(job: Job) -> Plan:
+    """The plan for a job's kind."""
+    return _PLANS[job.kind]
