@@ -15,9 +15,8 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,8 +24,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from corpus.compile import TARGETS, Compiled, case_key, compile_case
+from corpus.compile import TARGETS, Compiled, case_key, compile_case, group_of
 from corpus.families import families
+from corpus.pool import Lost, run_all
 from corpus.spec import Case
 
 STORE = Path(__file__).parent / "store"
@@ -61,7 +61,8 @@ def cases_of(family: str, full: bool) -> tuple[Case, ...]:
 def manifest_line(case: Case, compiled: Compiled, target: str, path: str) -> dict[str, Any]:
     """The manifest line of a compiled case."""
     config = {"family": case.family, "variant": case.variant, "knobs": case.knobs,
-              "target": target, "producer": compiled.producer}
+              "target": target, "producer": compiled.producer,
+              "group": group_of(case.family, compiled.launches)}
     if case.nondeterministic:
         config["nondeterministic"] = True
     return {"name": f"{case.name}-{target}", "isa": compiled.isa, "path": path, "config": config,
@@ -121,11 +122,13 @@ def build(tasks: list[Task], store: Path, jobs: int, console: Console) -> tuple[
     done: dict[Task, Built] = {}
     columns = (TextColumn("compile"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                TextColumn("{task.fields[failed]} failed"))
-    with Progress(*columns, console=console) as bar, ProcessPoolExecutor(jobs) as pool:
+    with Progress(*columns, console=console) as bar:
         shown = bar.add_task("", total=len(tasks), failed=0)
-        for future in as_completed([pool.submit(build_one, task, store) for task in tasks]):
-            built = future.result()
-            done[built.task] = built
+        for task, outcome in run_all(partial(build_one, store=store), tasks, jobs, seconds=600):
+            if isinstance(outcome, Lost):
+                name = cases_of(task.family, task.full)[task.index].name
+                outcome = Built(task, name, None, outcome.reason)
+            done[task] = outcome
             failed = sum(b.line is None for b in done.values())
             bar.update(shown, advance=1, failed=failed)
     failures = [done[t] for t in tasks if done[t].line is None]

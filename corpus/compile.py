@@ -9,7 +9,7 @@ with one entry for each parameter of the compiled entry, in order:
 * ``{"buffer": name, "dtype": "f16", "elements": n, "role": "in" | "out" | "inout"}``, with
   ``"values": [...]`` for index data that every draw shares; ``"role": "scratch"`` is memory that the
   kernel uses and nobody reads afterwards;
-* ``{"i32": 5}``, ``{"i64": 5}``, ``{"f32": 0.5}`` for scalars;
+* ``{"i32": 5}``, ``{"i64": 5}``, ``{"i1": 0}``, ``{"f32": 0.5}`` for scalars;
 * ``{"tensormap": {"buffer", "dtype", "elements", "role", "shape", "strides", "box", "swizzle",
   "interleave"}}``: a 128-byte TMA descriptor by value; shape, strides (in elements) and box are
   outermost first; swizzle is the width in bytes (0, 32, 64, 128), interleave is 0;
@@ -21,8 +21,9 @@ Parameters that Triton removed (constexprs, integers equal to 1) do not appear.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,6 +144,17 @@ def compile_case(case: Case, target: str) -> Compiled:
     return Compiled(text, isa, launches, image, str(meta.name), triton_version())
 
 
+def group_of(family: str, launches: Iterable[Mapping[str, Any]]) -> str:
+    """Kernels of one group have one parameter list and the same arguments: they can be compared."""
+    args = [[a for a in launch["args"] if a is not None and _visible(a)] for launch in launches]
+    return f"{family}/{hashlib.sha256(json.dumps(args, sort_keys=True).encode()).hexdigest()[:8]}"
+
+
+def _visible(arg: Mapping[str, Any]) -> bool:
+    """Whether an argument is the caller's and not the compiler's."""
+    return arg.get("role") != "scratch"
+
+
 def parameter_count(text: str, isa: str) -> int:
     """How many explicit parameters the (only) entry of a text declares."""
     if isa == "ptx":
@@ -200,6 +212,8 @@ def buffer_facts(name: str, value: Buf) -> dict[str, Any]:
                              "elements": value.elements, "role": value.role}
     if value.values is not None:
         facts["values"] = list(value.values)
+    if value.zero:
+        facts["init"] = {"kind": "zeros"}
     draw: dict[str, Any] = {}
     if value.axis is not None:
         draw["axis"] = list(value.axis)

@@ -162,6 +162,8 @@ def draw(kind: str, seed: int, buffer: Mapping[str, Any], launch: int = 0) -> Bi
     dtype, n, name = buffer["dtype"], int(buffer["elements"]), buffer["buffer"]
     if "values" in buffer:
         return np.array(buffer["values"], dtype=np.int64).astype(RAW[dtype])
+    if buffer.get("init", {}).get("kind") == "zeros":
+        return np.zeros(n, RAW[dtype])
     stream = f"{kind}/{seed}/{launch}/{name}"
     w = words(stream, n)
     hints = buffer.get("draw", {})

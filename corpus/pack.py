@@ -15,14 +15,14 @@ import typer
 
 from corpus.load import DATA
 
-#: A window wider than the whole set, so that like kernels far apart still share their text.
-FILTERS = ({"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 27},)
+def write_lines(path: Path, rows: list[dict[str, Any]], preset: int = 9) -> int:
+    """Write rows as compressed JSON lines; returns the size of the file in bytes.
 
-
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> int:
-    """Write rows as compressed JSON lines; returns the size of the file in bytes."""
+    The window is wider than most sets, so that like kernels far apart still share their text.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with lzma.open(path, "wt", encoding="utf-8", newline="\n", filters=FILTERS) as out:
+    filters = ({"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": 1 << 26},)
+    with lzma.open(path, "wt", encoding="utf-8", newline="\n", filters=filters) as out:
         for row in rows:
             out.write(json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n")
     return path.stat().st_size
