@@ -1,0 +1,75 @@
+"""Constant folding: operations on known bits through bit-exact arithmetic, where there is one.
+
+In: operation, attribute, bit arrays. Out: result bits, or None where no exact arithmetic is known
+(then the operation stays a hash of its constants).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.core import Conv
+from checker.replay.hashing import U64, const_hash
+from checker.replay.values import CONC
+
+try:
+    from checker.arith import ops as _arith
+except ImportError:  # the arithmetic package is optional here: without it nothing is folded
+    _arith = None  # type: ignore[assignment]
+
+__all__ = ["fold_bits", "fold_lanes"]
+
+_NUMPY = {"f16": (np.float16, np.uint16), "f32": (np.float32, np.uint32),
+          "f64": (np.float64, np.uint64)}
+
+
+def fold_bits(name: str, attr: Any, bits: list[NDArray[Any]]) -> NDArray[Any] | None:
+    """Result bits (uint64, or bool for predicates) of an operation on known bits."""
+    if name == "fcvt":
+        widened = _widen(attr, bits[0])
+        if widened is not None:
+            return widened
+    if _arith is None:
+        return None
+    shape = np.broadcast_shapes(*(b.shape for b in bits)) if bits else (1, 1)
+    args = [np.broadcast_to(b.astype(np.uint64), shape) for b in bits]
+    out = _arith.apply(name, attr, *args)
+    if out is None:
+        return None
+    out = np.asarray(out)
+    return out if out.dtype == np.bool_ else out.astype(np.uint64)
+
+
+def _widen(conv: Conv, bits: NDArray[Any]) -> NDArray[Any] | None:
+    """Exact widenings by numpy itself."""
+    if conv.denorm != "keep" or conv.saturate or conv.relu:
+        return None
+    if conv.src == "bf16" and conv.dst == "f32":
+        return bits.astype(np.uint64) << np.uint64(16)
+    if (conv.src, conv.dst) not in (("f16", "f32"), ("f16", "f64"), ("f32", "f64")):
+        return None
+    (src, src_bits), (dst, dst_bits) = _NUMPY[conv.src], _NUMPY[conv.dst]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wide = bits.astype(src_bits).view(src).astype(dst)
+    return np.asarray(wide.view(dst_bits).astype(np.uint64))
+
+
+def fold_lanes(name: str, attr: Any, operands: list[tuple[U64, Any]],
+               lanes: Any) -> tuple[U64, Any] | None:
+    """Fold in the lanes where every operand is known; other lanes of the answer are arbitrary."""
+    words = [np.asarray(h[1]) for h, _ in operands]
+    shape = np.broadcast_shapes(*(w.shape for w in words), np.shape(lanes))
+    where = np.broadcast_to(np.asarray(lanes), shape)
+    picked = [np.broadcast_to(w, shape)[where] for w in words]
+    table, inverse = np.unique(np.stack(picked), axis=1, return_inverse=True)
+    out = fold_bits(name, attr, [table[i] for i in range(len(picked))])
+    if out is None:
+        return None
+    full = np.zeros(shape, dtype=np.uint64)
+    full[where] = out.astype(np.uint64)[inverse.reshape(-1)]
+    return const_hash(full), CONC

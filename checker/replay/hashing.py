@@ -1,0 +1,153 @@
+"""128-bit hashes of dependence trees as numpy arrays of shape (2, ...) uint64.
+
+In: arrays of child hashes and key constants. Out: arrays of the same lane shape. `mix` is a
+bijection; keys come from xxh3-128 of text, so hashes are stable across machines and runs.
+`shift_form`/extraction offsets are plain additions, so that they can be undone and compose.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+__all__ = [
+    "FLIP", "TAG", "UNDEF_TAG", "U64", "combine", "combine_all", "const_hash", "digest_pair",
+    "extract_offset", "flip", "is_flipped", "key", "leaf_table", "mix", "representative",
+    "symmetric",
+]
+
+U64 = NDArray[np.uint64]
+
+_S32, _S29 = np.uint64(32), np.uint64(29)
+_TOP = np.uint64(1 << 63)
+
+
+def _pair(text: str) -> U64:
+    """Two 64-bit words from a text, shape (2,)."""
+    value = xxhash.xxh3_128_intdigest(text.encode())
+    return np.array([value >> 64, value & (2**64 - 1)], dtype=np.uint64)
+
+
+@cache
+def key(text: str) -> U64:
+    """The key constant of an operation or attribute, shape (2, 1, 1)."""
+    return _pair("samebits " + text).reshape(2, 1, 1)
+
+
+def digest_pair(text: str) -> tuple[int, int]:
+    """The key constant as two Python integers."""
+    pair = _pair("samebits " + text)
+    return int(pair[0]), int(pair[1])
+
+
+_ONE = np.uint64(1)
+_K1 = key("mix 1") | _ONE
+_K2 = key("mix 2") | _ONE
+_KA = key("child a") | _ONE
+_KB = key("child b") | _ONE
+_TSYM = key("symmetric")
+_FLIP0 = key("sign flip").copy()
+_FLIP0[1] |= _TOP
+FLIP: U64 = _FLIP0
+TAG = np.uint64(digest_pair("concrete tag")[0] & ~1)  # word 0 of a value whose bits are known
+UNDEF_TAG = np.uint64(digest_pair("undefined tag")[0])
+_P = key("extract position") | _ONE
+_Q = key("extract width") | _ONE
+
+
+def mix(x: U64) -> U64:
+    """A bijection of 128-bit words with full diffusion across both halves."""
+    lead = x.ndim - 3
+    k1, k2 = (_K1, _K2) if lead == 0 else (_lead(_K1, x.ndim), _lead(_K2, x.ndim))
+    x = x ^ (x[::-1] >> _S32)
+    x *= k1
+    x ^= x[::-1] >> _S29
+    x *= k2
+    x ^= x[::-1] >> _S32
+    return x
+
+
+def _lead(k: U64, ndim: int) -> U64:
+    """Reshape a (2,1,1) constant for arrays of another number of dimensions."""
+    return k.reshape((2,) + (1,) * (ndim - 1))
+
+
+def _fit(k: U64, x: U64) -> U64:
+    return k if x.ndim == 3 else _lead(k, x.ndim)
+
+
+def combine(k: U64, a: U64, b: U64 | None = None) -> U64:
+    """Hash of an operation over one child or two ordered ones."""
+    x = a * _fit(_KA, a)
+    if b is not None:
+        x = x + b * _fit(_KB, b)
+    return mix(x + _fit(k, x))
+
+
+def combine_all(k: U64, children: list[U64]) -> U64:
+    """Hash of an operation over any number of ordered children."""
+    if not children:
+        return mix(k)
+    x = combine(k, children[0])
+    for child in children[1:]:
+        x = combine(k, x, child)
+    return x
+
+
+def symmetric(k: U64, a: U64, b: U64) -> U64:
+    """Hash of an operation whose two children commute: (a+t)(b+t) decides the unordered pair."""
+    t = _fit(_TSYM, a)
+    return mix((a + t) * (b + t) + _fit(k, a))
+
+
+def const_hash(bits: U64) -> U64:
+    """Hash of a value whose bits are known: (TAG, bits)."""
+    out = np.empty((2, *bits.shape), dtype=np.uint64)
+    out[0] = TAG
+    out[1] = bits
+    return out
+
+
+def flip(h: U64) -> U64:
+    """Hash of the value with its top bit inverted (float negation, predicate not)."""
+    return h ^ _fit(FLIP, h)
+
+
+def is_flipped(h: U64) -> NDArray[np.bool_]:
+    """Which of {x, flip(x)} this hash is; arbitrary but fixed."""
+    return h[1] >= _TOP
+
+
+def representative(h: U64) -> tuple[U64, NDArray[np.bool_]]:
+    """The chosen one of {x, flip(x)} and whether `h` was the other."""
+    neg = is_flipped(h)
+    return np.where(neg, flip(h), h), neg
+
+
+@cache
+def extract_offset(lo: int, width: int, whole: int) -> U64:
+    """What extraction of `width` bits at `lo` out of `whole` adds to a hash; composes."""
+    return (_P * np.uint64(lo % 2**64) + _Q * np.uint64((width - whole) % 2**64)).reshape(2, 1, 1)
+
+
+def leaf_table(name: str, count: int, elem_bytes: int) -> U64:
+    """Hashes (2, count) of the elements of an input buffer."""
+    index = np.arange(count, dtype=np.uint64) * np.uint64(elem_bytes)
+    base = np.empty((2, 1, count), dtype=np.uint64)
+    base[0] = index
+    base[1] = index + _ONE
+    return combine(key(f"leaf {name} {elem_bytes}"), base).reshape(2, count)
+
+
+def hash_bytes(data: bytes) -> str:
+    """32 hex digits of xxh3-128."""
+    return str(xxhash.xxh3_128_hexdigest(data))
+
+
+def as_any(x: Any) -> Any:
+    """Identity (typing escape for numpy's stubs)."""
+    return x

@@ -1,0 +1,597 @@
+"""Domain `trees`, float half: every exact identity that the replay's hashes know, one place.
+
+In: values, mode. Out: `Hash` values. Each identity holds for every input (a NaN's payload and sign
+aside) and has a row in IDENTITIES; checker/tree/rules.py keeps the same list under the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from checker.core import Compare, Conv, FloatMode
+from checker.replay.folding import fold_lanes
+from checker.replay.hashing import (
+    U64,
+    combine,
+    combine_all,
+    const_hash,
+    flip,
+    key,
+    representative,
+    symmetric,
+)
+from checker.replay.values import (
+    CONC,
+    FORM_SHIFT,
+    MNZ,
+    NOSUB,
+    POISON,
+    Conc,
+    Facts,
+    conc_mask,
+    const,
+    facts_where,
+    form_id,
+    form_key,
+    form_name,
+    forms_in,
+    has_forms,
+)
+
+__all__ = ["FLOAT_BITS", "IDENTITIES", "HF", "add", "compare", "convert", "copysign", "divide",
+           "fma", "generic", "magnitude", "minmax", "mode_key", "multiply",
+           "negate", "never_subnormal", "one", "select_hash"]
+
+IDENTITIES: Mapping[str, str] = {
+    "commute": "fadd, fmul, fma's factors, min, max: IEEE operations are symmetric",
+    "sub-is-add-neg": "a - b = a + (-b) in every rounding mode",
+    "neg-involution": "the sign bit is flipped twice",
+    "neg-through-mul": "round to nearest and to zero are symmetric: (-a)*b = -(a*b)",
+    "add-minus-zero": "x + (-0) = x for every x, -0 and +0 included",
+    "add-plus-zero": "x + (+0) = x unless x = -0; N(x) + y = N(x + y)",
+    "mul-one": "x * 1 = x, x * -1 = -x",
+    "mul-two": "x * 2 = x + x, also at overflow and for -0",
+    "div-power-of-two": "x / 2^k = x * 2^-k where 2^-k is normal: both scale exactly, one rounding",
+    "rcp-is-div": "rcp.rn(x) = 1 / x correctly rounded",
+    "fma-unit-factor": "fma(a, 1, c) = a + c; fma(a, -1, c) = c - a",
+    "fma-minus-zero": "fma(a, b, -0) = a * b: adding -0 changes nothing, one rounding",
+    "fma-exact-product": "a product of two widened f16 (or fp8) is exact in f32: fma = mul, then add",
+    "half-through-single": "f16/bf16 add and f16 mul rounded through f32: 24 >= 2*11 + 2 bits",
+    "widen-narrow": "narrowing an exactly widened value returns it",
+    "widen-widen": "two exact widenings are one",
+    "neg-through-widen": "widening keeps the sign bit apart",
+    "bf16-shift": "a bf16 above sixteen zero bits is its exact widening to f32",
+    "min-max-set": "min and max pick one of a set: order free, idempotent",
+    "max-nan-bottom": "a NaN-propagating max(x, -inf) = x",
+    "abs-abs": "|-x| = |x|, ||x|| = |x|",
+    "compare-swap": "a > b is b < a; not(a < b) is a >= b or unordered",
+    "select-not": "select(!c, x, y) = select(c, y, x); select(c, x, x) = x",
+    "mma-zero-products": "+0 * +0 adds nothing to an accumulator that is not -0",
+    "mma-step": "the products of one rounding step are an unordered multiset",
+    "fold": "operations on known bits, by bit-exact arithmetic",
+}
+
+HF = tuple[U64, Facts]
+FLOAT_BITS: Mapping[str, int] = {"f16": 16, "bf16": 16, "f32": 32, "tf32": 32, "f64": 64}
+_ONE = {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F800000, "f64": 0x3FF0000000000000}
+_EXP = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
+_NFORM = form_id("plus zero")
+_ABS = form_id("abs")
+
+# source type -> types that hold each of its values exactly
+_CONTAINS: Mapping[str, tuple[str, ...]] = {
+    "f16": ("f32", "f64"), "bf16": ("f32", "f64"), "f32": ("f64",),
+    "e4m3": ("f16", "bf16", "f32", "f64"), "e5m2": ("f16", "bf16", "f32", "f64"),
+    "e2m1": ("f16", "bf16", "f32", "e4m3", "e5m2"),
+}
+_EXACT_PRODUCT = {"f16", "e4m3", "e5m2"}  # products of two are exact and normal or zero in f32
+
+
+def mode_key(mode: FloatMode) -> str:
+    """Everything in a mode that changes the result."""
+    return (f"{mode.type} {mode.rnd} {mode.denorm} {int(mode.saturate)}{int(mode.relu)} {mode.nan}"
+            f" {int(mode.xorsign_abs)}")
+
+
+def _plain(mode: FloatMode) -> bool:
+    return not (mode.saturate or mode.relu or mode.xorsign_abs) and mode.denorm == "keep"
+
+
+def _poison(*facts: Facts) -> Facts:
+    out: Facts = 0
+    for f in facts:
+        out = out | f
+    return out & POISON
+
+
+def _select(mask: Any, a: HF, b: HF) -> HF:
+    return np.where(mask, a[0], b[0]), facts_where(np.asarray(mask), a[1], b[1])
+
+
+def is_const(x: HF, bits: int) -> Any:
+    """Lanes where x is known and has these bits: False, or a mask."""
+    known = conc_mask(x[1])
+    if known is False:
+        return False
+    found = known & (x[0][1] == np.uint64(bits))
+    return found if found.any() else False
+
+
+def _may_be_minus_zero(x: HF, width: int) -> Facts:
+    """MNZ fact with known lanes looked at."""
+    f: Facts = x[1] & MNZ
+    zero = is_const(x, 1 << (width - 1))
+    return f if zero is False else np.where(zero, np.uint32(MNZ), f)
+
+
+def generic(name: str, operands: list[HF], facts: int = MNZ) -> HF:
+    """An operation without identities."""
+    return combine_all(key(name), [h for h, _ in operands]), (
+        _poison(*(f for _, f in operands)) | facts)
+
+
+# --- sign ---------------------------------------------------------------------------------------
+
+
+def negate(x: HF, width: int) -> HF:
+    """Sign bit flipped: known bits by xor, widened values inside, else `flip`."""
+    h, f = x
+    if isinstance(f, int) and f & CONC:
+        return const_hash(h[1] ^ np.uint64(1 << (width - 1))), f
+    out: HF = (flip(h), (f & (POISON | NOSUB)) | MNZ)
+    if has_forms(f):
+        for form in forms_in(f):
+            if form_name(form).startswith("wide "):
+                wide = np.asarray((f >> FORM_SHIFT) == form)
+                inner = flip(h - form_key(form)) + form_key(form)
+                out = _select(wide, (inner, (f & 0xFF) | MNZ | form << FORM_SHIFT), out)
+    known = conc_mask(f)
+    if known is not False and np.any(known):
+        out = _select(known, (const_hash(h[1] ^ np.uint64(1 << (width - 1))), CONC), out)
+    return out
+
+
+def magnitude(x: HF, width: int) -> HF:
+    """Sign bit cleared."""
+    h, f = x
+    rep, _ = representative(h)
+    out: HF = (combine(key("fabs"), rep) + form_key(_ABS),
+               (f & (POISON | NOSUB)) | _ABS << FORM_SHIFT)
+    if has_forms(f):
+        done = np.asarray((f >> FORM_SHIFT) == _ABS)
+        out = _select(done, x, out)
+    known = conc_mask(f)
+    if known is not False:
+        mask = np.uint64((1 << (width - 1)) - 1)
+        out = _select(known, (const_hash(h[1] & mask), CONC), out)
+    return out
+
+
+def copysign(sign: HF, value: HF, width: int) -> HF:
+    """Magnitude of `value`, sign of `sign`."""
+    return generic(f"fcopysign {width}", [sign, magnitude(value, width)])
+
+
+# --- add, mul, fma ------------------------------------------------------------------------------
+
+
+def add(mode: FloatMode, a: HF, b: HF) -> HF:
+    """a + b; zeros, N(x) and halves through single as IDENTITIES say."""
+    width = FLOAT_BITS[mode.type]
+    if mode.type in ("f16", "bf16") and mode.rnd == "rn" and _plain(mode):
+        return _through_single(add, mode, a, b)
+    keeps = _plain(mode) or (mode.denorm == "flush" and never_subnormal(a, width)
+                             and never_subnormal(b, width)
+                             and not (mode.saturate or mode.relu))
+    if mode.rnd != "rn" or not keeps:
+        return _raw_add(mode, a, b)
+    a, strip_a = _strip_n(a)
+    b, strip_b = _strip_n(b)
+    out = _raw_add(mode, a, b)
+    if mode.denorm == "keep":
+        out = out[0], (out[1] & ~MNZ) | (_may_be_minus_zero(a, width) & _may_be_minus_zero(b, width))
+    plus = strip_a if strip_b is False else strip_b if strip_a is False else strip_a | strip_b
+    minus0 = 1 << (width - 1)
+    for one, other in ((a, b), (b, a)):
+        hit = is_const(one, minus0)
+        if hit is not False:
+            out = _select(hit, other, out)
+        hit = is_const(one, 0)
+        if hit is not False:
+            out = _select(hit, other, out)
+            plus = hit if plus is False else plus | hit
+    return out if plus is False else _plus_zero(out, plus, width)
+
+
+def never_subnormal(x: HF, width: int) -> bool:
+    """Whether no lane can hold a subnormal (known lanes: only zeros count)."""
+    f = x[1]
+    if isinstance(f, int) and not f & CONC:
+        return bool(f & NOSUB)
+    zero = (x[0][1] & np.uint64((1 << (width - 1)) - 1)) == 0
+    return bool((((f & NOSUB) != 0) | (((f & CONC) != 0) & zero)).all())
+
+
+def one(type_name: str) -> Conc:
+    """The constant 1.0."""
+    return const(_ONE[type_name], FLOAT_BITS[type_name])
+
+
+def _raw_add(mode: FloatMode, a: HF, b: HF) -> HF:
+    k = key("fadd " + mode_key(mode))
+    facts = MNZ | (NOSUB if mode.denorm == "flush" else 0)
+    out: HF = (symmetric(k, a[0], b[0]), _poison(a[1], b[1]) | facts)
+    if mode.rnd == "rn" and mode.denorm == "keep" and isinstance(a[1], int) and isinstance(
+            b[1], int):
+        return out
+    return out
+
+
+def _strip_n(x: HF) -> tuple[HF, Any]:
+    """x without an outer N(...), and the lanes where there was one."""
+    h, f = x
+    if not has_forms(f):
+        return x, False
+    mask = np.asarray((f >> FORM_SHIFT) == _NFORM)
+    if not mask.any():
+        return x, False
+    return (np.where(mask, h - form_key(_NFORM), h),
+            np.where(mask, np.uint32((_low(f)) | MNZ), f)), mask
+
+
+def _low(f: Facts) -> Facts:
+    return f & 0xFF
+
+
+def _plus_zero(x: HF, lanes: Any, width: int) -> HF:
+    """N(x) in these lanes: x itself where it cannot be -0."""
+    h, f = x
+    known = conc_mask(f)
+    may = np.asarray(_may_be_minus_zero(x, width) != 0) & lanes
+    if known is not False:
+        minus = known & (h[1] == np.uint64(1 << (width - 1))) & lanes
+        h = np.where(minus, const_hash(np.zeros_like(h[1])), h)
+        may = may & ~np.asarray(known)
+    if has_forms(f):
+        may = may & np.asarray((f >> FORM_SHIFT) != _NFORM)
+    if not may.any():
+        return h, f
+    wrapped: HF = (h + form_key(_NFORM), (f & (POISON | NOSUB)) | _NFORM << FORM_SHIFT)
+    return _select(may, wrapped, (h, f))
+
+
+def _through_single(op: Any, mode: FloatMode, a: HF, b: HF) -> HF:
+    f32 = FloatMode("f32")
+    wide = Conv(mode.type, "f32")
+    out = op(f32, convert(wide, a), convert(wide, b))
+    return convert(Conv("f32", mode.type, "rn"), out)
+
+
+def multiply(mode: FloatMode, a: HF, b: HF) -> HF:
+    """a * b; signs outside, units and powers of two as IDENTITIES say."""
+    width = FLOAT_BITS[mode.type]
+    if mode.type == "f16" and mode.rnd == "rn" and _plain(mode):
+        return _through_single(multiply, mode, a, b)
+    k = key("fmul " + mode_key(mode))
+    facts = MNZ | (NOSUB if mode.denorm == "flush" else 0)
+    if mode.rnd not in ("rn", "rz") or mode.saturate or mode.relu or mode.xorsign_abs:
+        return symmetric(k, a[0], b[0]), _poison(a[1], b[1]) | facts
+    (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
+    h = symmetric(k, ra, rb)
+    neg = na ^ nb
+    h = np.where(neg, flip(h), h)
+    out: HF = (h, _poison(a[1], b[1]) | facts)
+    if mode.denorm != "keep" or mode.type not in _ONE:
+        return out
+    one = _ONE[mode.type]
+    for x, other in ((a, b), (b, a)):
+        for bits, make in ((one, lambda v: v), (one | 1 << (width - 1), lambda v: negate(v, width)),
+                           (one + (1 << _EXP[mode.type][0]), lambda v: add(mode, v, v))):
+            hit = is_const(x, bits)
+            if hit is not False:
+                out = _select(hit, make(other), out)
+    return out
+
+
+def _unsign(x: HF, width: int) -> tuple[U64, Any]:
+    """x or -x, whichever represents both, and which it was (known bits: the magnitude)."""
+    h, f = x
+    if isinstance(f, int) and f & CONC:
+        top = np.uint64(1 << (width - 1))
+        return const_hash(h[1] & ~top), (h[1] & top) != 0
+    if has_forms(f):
+        h = _unform_sign(h, f)
+    rep, neg = representative(h)
+    known = conc_mask(f)
+    if known is not False:
+        top = np.uint64(1 << (width - 1))
+        rep = np.where(known, const_hash(h[1] & ~top), rep)
+        neg = np.where(known, (h[1] & top) != 0, neg)
+    return rep, neg
+
+
+def _unform_sign(h: U64, f: Facts) -> U64:
+    """Move a widening's constant inside the mix, so that negation flips the outermost word."""
+    for form in forms_in(f):
+        if form_name(form).startswith("wide "):
+            wide = np.asarray((f >> FORM_SHIFT) == form)
+            rep, neg = representative(h - form_key(form))
+            inner = combine(key("unsigned " + form_name(form)), rep)
+            inner = np.where(inner[1] >= np.uint64(1 << 63), flip(inner), inner)
+            h = np.where(wide, np.where(neg, flip(inner), inner), h)
+    return h
+
+
+def fma(mode: FloatMode, a: HF, b: HF, c: HF) -> HF:
+    """a * b + c with one rounding."""
+    width = FLOAT_BITS[mode.type]
+    k = key("ffma " + mode_key(mode))
+    (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
+    product = symmetric(key("product"), ra, rb)
+    product = np.where(na ^ nb, flip(product), product)
+    facts = MNZ | (NOSUB if mode.denorm == "flush" else 0)
+    out: HF = (combine(k, product, c[0]), _poison(a[1], b[1], c[1]) | facts)
+    if mode.rnd != "rn" or not _plain(mode):
+        return out
+    exact = _exact_factor(mode, a) & _exact_factor(mode, b)
+    if exact is not False and np.any(exact):
+        out = _select(exact, add(mode, multiply(mode, a, b), c), out)
+    hit = is_const(c, 1 << (width - 1))
+    if hit is not False:
+        out = _select(hit, multiply(mode, a, b), out)
+    one = _ONE[mode.type]
+    for x, other in ((a, b), (b, a)):
+        hit = is_const(x, one)
+        if hit is not False:
+            out = _select(hit, add(mode, other, c), out)
+        hit = is_const(x, one | 1 << (width - 1))
+        if hit is not False:
+            out = _select(hit, add(mode, negate(other, width), c), out)
+    return out
+
+
+def _exact_factor(mode: FloatMode, x: HF) -> Any:
+    """Lanes where x is a widened narrow float (or a known value that is one): False or mask."""
+    if mode.type != "f32":
+        return False
+    h, f = x
+    out: Any = False
+    for form in forms_in(f):
+        name = form_name(form).split()
+        if name[:1] == ["wide"] and name[1] in _EXACT_PRODUCT and name[2] == "f32":
+            out = out | np.asarray((f >> FORM_SHIFT) == form)
+    known = conc_mask(f)
+    if known is not False:
+        bits = h[1]
+        exponent = (bits >> np.uint64(23)) & np.uint64(0xFF)
+        short = (bits & np.uint64(0x1FFF)) == 0
+        fits = (exponent >= 113) & (exponent <= 142) | ((bits & np.uint64(0x7FFFFFFF)) == 0)
+        out = out | (known & short & fits)
+    return out
+
+
+def divide(mode: FloatMode, a: HF, b: HF) -> HF:
+    """Correctly rounded division."""
+    width = FLOAT_BITS[mode.type]
+    if mode.rnd in ("rn", "rz") and _plain(mode):
+        (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
+        h = combine(key("fdiv " + mode_key(mode)), ra, rb)
+        out: HF = (np.where(na ^ nb, flip(h), h), _poison(a[1], b[1]) | MNZ)
+    else:
+        out = generic("fdiv " + mode_key(mode), [a, b])
+    known = conc_mask(b[1])
+    if known is False or not _plain(mode) or mode.type not in _EXP:
+        return out
+    man, exp = _EXP[mode.type]
+    bits = b[0][1]
+    exponent = (bits >> np.uint64(man)) & np.uint64((1 << exp) - 1)
+    bias2 = (1 << exp) - 2  # exponent field of 1/x is bias2 - field
+    power = known & ((bits & np.uint64((1 << man) - 1)) == 0) & (exponent > 0) & (
+        exponent < bias2)
+    if np.any(power):
+        inverse = (bits & np.uint64(1 << (width - 1))) | (
+            (np.uint64(bias2) - exponent) & np.uint64((1 << exp) - 1)) << np.uint64(man)
+        out = _select(power, multiply(mode, a, (const_hash(inverse), CONC)), out)
+    return out
+
+
+# --- min, max -----------------------------------------------------------------------------------
+
+
+def minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
+    """min or max as the set of what it picks from; known bits in the set are kept apart."""
+    opkey = f"{name} {mode_key(mode)}"
+    if mode.xorsign_abs or mode.relu or mode.saturate:
+        return symmetric(key(opkey), a[0], b[0]), _poison(a[1], b[1]) | MNZ
+    sum_a, const_a = _elements(opkey, a)
+    sum_b, const_b = _elements(opkey, b)
+    same_sum = sum_a == sum_b
+    same_sum = same_sum[0] & same_sum[1]
+    total = np.where(same_sum, sum_a, sum_a + sum_b)
+    facts: Facts = _poison(a[1], b[1]) | ((a[1] | b[1]) & MNZ)
+    if mode.type in FLOAT_BITS:
+        width = FLOAT_BITS[mode.type]
+        facts = (facts & ~MNZ) | _may_be_minus_zero(a, width) | _may_be_minus_zero(b, width)
+    out = _make_set(opkey, total, const_a, const_b, facts)
+    same = a[0] == b[0]
+    same = same[0] & same[1]
+    if same.any():
+        out = _select(same, a, out)
+    if mode.nan == "nan" and mode.type in _EXP:
+        man, exp = _EXP[mode.type]
+        worst = ((1 << exp) - 1) << man
+        if name.startswith("fmax"):
+            worst |= 1 << (man + exp)
+        for one, other in ((a, b), (b, a)):
+            hit = is_const(one, worst)
+            if hit is not False:
+                out = _select(hit, other, out)
+    return out
+
+
+def _elements(opkey: str, x: HF) -> tuple[U64, list[tuple[Any, int]]]:
+    """Sum of the set's element hashes, and (lanes, bits) of each known member."""
+    h, f = x
+    total = combine(key("element " + opkey), h)
+    consts: list[tuple[Any, int]] = []
+    known = conc_mask(f)
+    if known is not False and np.any(known):
+        values = np.unique(h[1][np.broadcast_to(known, h[1].shape)])
+        if len(values) <= 4:
+            total = np.where(known, np.uint64(0), total)
+            consts += [(known & (h[1] == v), int(v)) for v in values]
+    if has_forms(f):
+        for form in forms_in(f):
+            name = form_name(form)
+            if name.startswith("set " + opkey + " |"):
+                lanes = np.asarray((f >> FORM_SHIFT) == form)
+                total = np.where(lanes, h - form_key(form), total)
+                consts += [(lanes, int(v, 16)) for v in name.split("|")[1].split()]
+    return total, consts
+
+
+def _make_set(opkey: str, total: U64, const_a: list[tuple[Any, int]],
+              const_b: list[tuple[Any, int]], facts: Facts) -> HF:
+    """The set as a hash; its known members, each once, are part of the form."""
+    values = sorted({v for _, v in [*const_a, *const_b]})
+    lanes = np.zeros((1, 1), dtype=np.int64)
+    for bit, value in enumerate(values):
+        has: Any = False
+        for where, v in [*const_a, *const_b]:
+            if v == value:
+                has = has | where
+        lanes = lanes | np.asarray(has).astype(np.int64) << bit
+    out: HF | None = None
+    for pattern in np.unique(lanes):
+        members = [v for bit, v in enumerate(values) if int(pattern) >> bit & 1]
+        form = form_id(f"set {opkey} |" + " ".join(f"{v:x}" for v in members))
+        one: HF = (total + form_key(form), facts | form << FORM_SHIFT)
+        out = one if out is None else _select(lanes == pattern, one, out)
+    assert out is not None
+    return out
+
+
+# --- conversions --------------------------------------------------------------------------------
+
+
+def convert(conv: Conv, x: HF) -> HF:
+    """Conversion; exact widenings can be undone; known lanes are folded where possible."""
+    h, f = x
+    if conv.src == conv.dst and conv.rnd in ("", "rn", "rz") and not (
+            conv.saturate or conv.relu or conv.denorm != "keep"):
+        return x
+    out = _convert_hash(conv, x)
+    if conv.dst == "tf32" and conv.src == "f32" and not (conv.saturate or conv.relu):
+        for form in forms_in(f):
+            if form_name(form) in ("wide f16 f32", "wide bf16 f32"):
+                out = _select(np.asarray((f >> FORM_SHIFT) == form), x, out)
+    known = conc_mask(f)
+    if known is False or not np.any(known):
+        return out
+    folded = fold_lanes("fcvt", conv, [x], known)
+    if folded is None:
+        plain = combine(key("fcvt " + _conv_key(conv)), h)
+        return _select(known, (plain, MNZ), out)
+    return _select(known, folded, out)
+
+
+def _conv_key(conv: Conv) -> str:
+    return (f"{conv.src} {conv.dst} {conv.rnd} {conv.denorm} {int(conv.saturate)}"
+            f"{int(conv.satfinite)}{int(conv.relu)}")
+
+
+def _convert_hash(conv: Conv, x: HF) -> HF:
+    h, f = x
+    plain = not (conv.saturate or conv.relu)
+    if conv.dst in _CONTAINS.get(conv.src, ()) and plain and _no_flush(conv):
+        if conv.satfinite and conv.src != "e4m3":
+            return combine(key("fcvt " + _conv_key(conv)), h), _poison(f) | MNZ
+        return _widen(conv.src, conv.dst, x)
+    base = MNZ if conv.src in FLOAT_BITS and conv.dst in FLOAT_BITS else 0
+    if conv.dst in ("e4m3", "e5m2"):
+        base = MNZ
+    out: HF = (combine(key("fcvt " + _conv_key(conv)), h), _poison(f) | base)
+    if not plain or conv.denorm != "keep" or not has_forms(f):
+        return out
+    for form in forms_in(f):
+        name = form_name(form).split()
+        if name[:1] != ["wide"] or name[2] != conv.src or (
+                conv.satfinite and name[1] != "e4m3"):
+            continue
+        if conv.dst != name[1] and conv.dst not in _CONTAINS.get(name[1], ()):
+            continue
+        lanes = np.asarray((f >> FORM_SHIFT) == form)
+        inner: HF = (h - form_key(form), f & (POISON | MNZ))
+        out = _select(lanes, inner if name[1] == conv.dst else _widen(name[1], conv.dst, inner),
+                      out)
+    return out
+
+
+def _no_flush(conv: Conv) -> bool:
+    """Whether input flushing cannot matter: f16 and fp8 are never subnormal in f32."""
+    return conv.denorm == "keep" or (conv.src in _EXACT_PRODUCT and conv.dst == "f32")
+
+
+def _widen(src: str, dst: str, x: HF) -> HF:
+    h, f = x
+    form = form_id(f"wide {src} {dst}")
+    nosub = NOSUB if src in _EXACT_PRODUCT and dst == "f32" else 0
+    out: HF = (h + form_key(form), (f & (POISON | MNZ)) | nosub | form << FORM_SHIFT)
+    if has_forms(f):
+        for inner in forms_in(f):
+            name = form_name(inner).split()
+            if name[:1] == ["wide"] and name[2] == src:
+                lanes = np.asarray((f >> FORM_SHIFT) == inner)
+                stripped: HF = (h - form_key(inner), f & (POISON | MNZ))
+                out = _select(lanes, _widen(name[1], dst, stripped), out)
+    return out
+
+
+# --- predicates ---------------------------------------------------------------------------------
+
+_BASE = {  # cond -> (base, swap operands, negate)
+    "lt": ("lt", False, False), "gt": ("lt", True, False),
+    "ltu": ("ltu", False, False), "gtu": ("ltu", True, False),
+    "ge": ("ltu", False, True), "le": ("ltu", True, True),
+    "geu": ("lt", False, True), "leu": ("lt", True, True),
+    "eq": ("eq", False, False), "neu": ("eq", False, True),
+    "equ": ("equ", False, False), "ne": ("equ", False, True),
+    "num": ("nan", False, True), "nan": ("nan", False, False),
+}
+_INT_BASE = {"lt": ("lt", False, False), "gt": ("lt", True, False), "ge": ("lt", False, True),
+             "le": ("lt", True, True), "eq": ("eq", False, False), "ne": ("eq", False, True)}
+
+
+def compare(cmp: Compare, a: HF, b: HF, integer: bool) -> HF:
+    """A comparison in its base form: less-than or equal, swapped and negated."""
+    base, swap, neg = (_INT_BASE if integer else _BASE)[cmp.cond]
+    if swap:
+        a, b = b, a
+    kind = cmp.type if not (integer and base == "eq") else "b" + cmp.type[1:]
+    k = key(f"cmp {base} {kind} {cmp.denorm}")
+    h = symmetric(k, a[0], b[0]) if base in ("eq", "equ", "nan") else combine(k, a[0], b[0])
+    return (flip(h) if neg else h), _poison(a[1], b[1])
+
+
+def select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
+    """c ? x : y where c is not known in some lane."""
+    rep, neg = representative(c[0])
+    first, second = np.where(neg, y[0], x[0]), np.where(neg, x[0], y[0])
+    h = combine_all(key(f"select {width}"), [rep, first, second])
+    facts: Facts = _poison(c[1], x[1], y[1]) | ((x[1] | y[1]) & MNZ)
+    if np.any(conc_mask(x[1])) or np.any(conc_mask(y[1])):
+        facts = facts | MNZ
+    out: HF = (h, facts)
+    same = x[0] == y[0]
+    same = same[0] & same[1]
+    if same.any():
+        out = _select(same, x, out)
+    known = conc_mask(c[1])
+    if known is not False:
+        truth = known & (c[0][1] != 0)
+        out = _select(truth, x, out)
+        out = _select(known & ~truth, y, out)
+    return out

@@ -1,0 +1,625 @@
+"""Integer core operations over values: known bits are computed, the rest follows exact identities.
+
+In: operation, attribute, values, active mask. Out: a value. What only moves bits (shifts, masks,
+byte permutes by known amounts) becomes slices and packs; sums are commutative groups; sign-bit
+operations are float negation and magnitude; everything else is a hashed function of its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from checker.replay import identities as ids
+from checker.replay.hashing import U64, combine, combine_all, const_hash, flip, key, symmetric
+from checker.replay.intbits import BITS, prmt_index, signed
+from checker.replay.values import (
+    CONC,
+    FORM_SHIFT,
+    MNZ,
+    POISON,
+    Conc,
+    Facts,
+    Hash,
+    Mask,
+    Pack,
+    V,
+    bits_of,
+    conc_mask,
+    const,
+    facts_where,
+    form_id,
+    form_key,
+    has_forms,
+    hash_of,
+    make_pack,
+    map_lanes,
+    merge,
+    ones,
+    split,
+)
+
+__all__ = ["int_op", "isum", "result_width", "select"]
+
+_COMMUTE = frozenset("iadd imul imulhi_u imulhi_s imulwide_u imulwide_s imin_u imin_s imax_u imax_s"
+                     " iand ior ixor iadd_sat".split())
+
+
+def result_width(name: str, attr: Any, fallback: int) -> int:
+    """Width of an integer operation's result."""
+    if name in ("popc", "clz", "bfind_u", "bfind_s", "fshl", "fshr", "lop3", "dp4a", "dp2a", "prmt"):
+        return 32
+    if name in ("icmp", "pand", "por", "pxor", "pnot", "carry", "borrow"):
+        return 1
+    if name in ("imulwide_u", "imulwide_s"):
+        return int(attr) * 2
+    if name in ("zext", "sext", "trunc"):
+        return int(attr[1])
+    return int(attr) if isinstance(attr, int) else fallback
+
+
+def int_op(name: str, attr: Any, values: list[V], mask: Mask | None, width: int) -> V:
+    """The result of an integer or predicate operation."""
+    bits = [bits_of(v, mask) for v in values]
+    if all(b is not None for b in bits):
+        out = BITS[name](*bits, attr)
+        return Conc(out, width)
+    handler = _SYMBOLIC.get(name)
+    if handler is not None:
+        found = handler(attr, values, mask, width)
+        if found is not None:
+            return found
+    return _opaque(name, attr, values, width)
+
+
+def _opaque(name: str, attr: Any, values: list[V], width: int) -> V:
+    """A hashed function of the operands, computed where they are all known."""
+    operands = [hash_of(v) for v in values]
+    k = key(f"{name} {attr}")
+    if name in _COMMUTE:
+        h = symmetric(k, operands[0][0], operands[1][0])
+    else:
+        h = combine_all(k, [o for o, _ in operands])
+    f: Facts = MNZ if width > 1 else 0
+    known: Any = True
+    for _, of in operands:
+        f = f | (of & POISON)
+        known = known & np.asarray(conc_mask(of))
+    out = Hash(h, f, width, None, (name, attr, *values))
+    if np.any(known):
+        words = [o[1] for o, _ in operands]
+        words = [w != 0 if v.w == 1 else w for w, v in zip(words, values, strict=True)]
+        out = _with_known(out, known, BITS[name](*words, attr))
+    return out
+
+
+def _with_known(out: Hash, known: Any, bits: Any) -> Hash:
+    return Hash(np.where(known, const_hash(bits), out.h), facts_where(known, CONC, out.f), out.w,
+                None, out.made)
+
+
+# --- operands known in every lane ---------------------------------------------------------------
+
+
+def _uniform(v: V, mask: Mask | None) -> int | None:
+    bits = bits_of(v, mask)
+    if bits is None:
+        return None
+    first = int(bits.flat[0])
+    if bits.size == 1 or (bits == first).all():
+        return first
+    if mask is not None:
+        active = np.broadcast_to(bits, np.broadcast_shapes(bits.shape, mask.shape))[
+            np.broadcast_to(mask, np.broadcast_shapes(bits.shape, mask.shape))]
+        if active.size and (active == active[0]).all():
+            return int(active[0])
+    return None
+
+
+def _each(v: V, mask: Mask | None, make: Callable[[int], V | None], limit: int = 16) -> V | None:
+    """Specialise over the values of an operand that is known in every lane."""
+    one = _uniform(v, mask)
+    if one is not None:
+        return make(one)
+    bits = bits_of(v, mask)
+    if bits is None:
+        return None
+    out: V | None = None
+    values = np.unique(bits)
+    if len(values) > limit:
+        return None
+    for value in values:
+        made = make(int(value))
+        if made is None:
+            return None
+        out = made if out is None else merge(bits == value, made, out)
+    return out
+
+
+# --- bitwise -------------------------------------------------------------------------------------
+
+
+def _runs(bits: int, width: int) -> list[tuple[int, int, int]]:
+    """Runs (lo, length, bit) of equal bits."""
+    out: list[tuple[int, int, int]] = []
+    for i in range(width):
+        bit = bits >> i & 1
+        if out and out[-1][2] == bit:
+            out[-1] = (out[-1][0], out[-1][1] + 1, bit)
+        else:
+            out.append((i, 1, bit))
+    return out
+
+
+def _const_first(values: list[V], mask: Mask | None) -> tuple[V, V]:
+    """Operands with the one that is known in every lane last."""
+    a, b = values
+    return (b, a) if bits_of(a, mask) is not None else (a, b)
+
+
+def _and(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    a, b = _const_first(values, mask)
+    if w == 1:
+        return _pred_logic("pand", a, b)
+
+    def make(bits: int) -> V | None:
+        if not isinstance(a, Pack) and bits == ones(w - 1) and w in (16, 32, 64):
+            h, f = ids.magnitude(hash_of(a), w)
+            return Hash(h, f, w)
+        if isinstance(a, Pack):
+            return _partwise("iand", a, const(bits, w), mask)
+        runs = _runs(bits, w)
+        if len(runs) > 6:
+            return None
+        return make_pack([split(a, lo, n) if bit else const(0, n) for lo, n, bit in runs])
+
+    return _each(b, mask, make) if bits_of(b, mask) is not None else _both_parts(
+        "iand", a, b, mask)
+
+
+def _or(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    a, b = _const_first(values, mask)
+    if w == 1:
+        return _pred_logic("por", a, b)
+
+    def make(bits: int) -> V | None:
+        if isinstance(a, Pack):
+            return _partwise("ior", a, const(bits, w), mask)
+        runs = _runs(bits, w)
+        if len(runs) > 6:
+            return None
+        return make_pack([const(ones(n), n) if bit else split(a, lo, n) for lo, n, bit in runs])
+
+    return _each(b, mask, make) if bits_of(b, mask) is not None else _both_parts("ior", a, b, mask)
+
+
+def _xor(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    a, b = _const_first(values, mask)
+    if w == 1:
+        return _pred_logic("pxor", a, b)
+
+    def make(bits: int) -> V | None:
+        if bits == 0:
+            return a
+        if isinstance(a, Pack):
+            return _partwise("ixor", a, const(bits, w), mask)
+        if bits == 1 << (w - 1):
+            h, f = ids.negate(hash_of(a), w)
+            return Hash(h, f, w)
+        return None
+
+    if bits_of(b, mask) is not None:
+        return _each(b, mask, make)
+    return _xor_select(a, b, mask) or _xor_select(b, a, mask) or _both_parts("ixor", a, b, mask)
+
+
+def _same(a: V, b: V) -> bool:
+    if a is b:
+        return True
+    (ha, _), (hb, _) = hash_of(a), hash_of(b)
+    return bool((ha == hb).all())
+
+
+def _xor_select(x: V, s: V, mask: Mask | None) -> V | None:
+    """x ^ select(c, x ^ y, 0) = select(c, y, x); likewise y ^ (m & (x ^ y)) with a mask m; and
+    x ^ (x ^ y) = y."""
+    if not isinstance(s, Hash) or s.made is None:
+        return None
+    made = s.made
+    if made[0] == "ixor":
+        for one, other in ((made[2], made[3]), (made[3], made[2])):
+            if _same(one, x):
+                return other if isinstance(other, Conc | Hash | Pack) else None
+    if made[0] == "select":
+        _, c, t, e = made
+        if _uniform(e, mask) == 0 or _uniform(t, mask) == 0:
+            return select(c, int_op("ixor", x.w, [x, t], mask, x.w),
+                          int_op("ixor", x.w, [x, e], mask, x.w), mask)
+    if made[0] == "iand":
+        for m, inner in ((made[2], made[3]), (made[3], made[2])):
+            if isinstance(m, Hash) and m.made is not None and m.made[0] == "select":
+                _, c, t, e = m.made
+                flat = select(c, int_op("iand", x.w, [inner, t], mask, x.w),
+                              int_op("iand", x.w, [inner, e], mask, x.w), mask)
+                return _xor_select(x, flat, mask)
+    return None
+
+
+def _bounds(v: V) -> list[int]:
+    at, out = 0, [0]
+    for part in v.parts if isinstance(v, Pack) else ():
+        at += part.w
+        out.append(at)
+    return out if len(out) > 1 else [0, v.w]
+
+
+def _partwise(name: str, a: V, b: V, mask: Mask | None) -> V | None:
+    """A bitwise operation part by part."""
+    cuts = sorted({*_bounds(a), *_bounds(b)})
+    parts = []
+    for lo, hi in zip(cuts, cuts[1:], strict=False):
+        x, y = split(a, lo, hi - lo), split(b, lo, hi - lo)
+        if hi - lo == 1:
+            x, y = _bit_as_pred(x), _bit_as_pred(y)
+        parts.append(int_op(name, hi - lo, [x, y], mask, hi - lo))
+    return make_pack(parts)
+
+
+def _bit_as_pred(v: V) -> V:
+    return Conc(v.bits != 0, 1, v.defined) if isinstance(v, Conc) else v
+
+
+def _both_parts(name: str, a: V, b: V, mask: Mask | None) -> V | None:
+    """Two unknown operands: zeros in one leave the other's bits alone."""
+    if not (isinstance(a, Pack) or isinstance(b, Pack)):
+        return _zero_lanes(name, a, b, mask)
+    return _partwise(name, a, b, mask)
+
+
+def _zero_lanes(name: str, a: V, b: V, mask: Mask | None) -> V | None:
+    """or/xor/add where one side is zero in some lanes."""
+    if name not in ("ior", "ixor", "iadd"):
+        return None
+    out: V | None = None
+    for one, other in ((a, b), (b, a)):
+        h, f = hash_of(one)
+        known = conc_mask(f)
+        if known is False:
+            continue
+        zero = np.asarray(known & (h[1] == 0))
+        if zero.any():
+            base = out if out is not None else _opaque(name, a.w, [a, b], a.w)
+            out = merge(zero, other, base)
+    return out
+
+
+def _pred_logic(name: str, a: V, b: V) -> V:
+    """Predicate logic with unknown operands."""
+    (ha, fa), (hb, fb) = hash_of(a), hash_of(b)
+    if name == "pxor":
+        (ra, na), (rb, nb) = ids.representative(ha), ids.representative(hb)
+        h = symmetric(key("pxor"), ra, rb)
+        h = np.where(na ^ nb, flip(h), h)
+    else:
+        h = symmetric(key(name), ha, hb)
+    out: ids.HF = (h, (fa | fb) & POISON)
+    same = (ha == hb).all(axis=0)
+    if name != "pxor" and same.any():
+        out = np.where(same, ha, out[0]), facts_where(same, fa, out[1])
+    for (hx, fx), (ho, fo) in (((ha, fa), (hb, fb)), ((hb, fb), (ha, fa))):
+        known = conc_mask(fx)
+        if known is False:
+            continue
+        true, false = known & (hx[1] != 0), known & (hx[1] == 0)
+        neutral, other = (true, false) if name == "pand" else (false, true)
+        out = np.where(neutral, ho, out[0]), facts_where(np.asarray(neutral), fo, out[1])
+        if name == "pxor":
+            nh, nf = ids.negate((ho, fo), 1)
+            out = np.where(other, nh, out[0]), facts_where(np.asarray(other), nf, out[1])
+        else:
+            out = np.where(other, hx, out[0]), facts_where(np.asarray(other), CONC, out[1])
+    return Hash(out[0], out[1], 1)
+
+
+def _not(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    if w == 1:
+        h, f = ids.negate(hash_of(values[0]), 1)
+        return Hash(h, f, 1)
+    return int_op("ixor", w, [values[0], const(ones(w), w)], mask, w) if isinstance(
+        values[0], Pack) else None
+
+
+def _lop3(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    """Common tables as and/or/xor of two or three; others stay opaque."""
+    a, b, c = values
+    two = {0xC0: ("iand", a, b), 0xFC: ("ior", a, b), 0x3C: ("ixor", a, b),
+           0x88: ("iand", b, c), 0xEE: ("ior", b, c), 0x66: ("ixor", b, c)}
+    if attr in two:
+        name, x, y = two[attr]
+        return int_op(name, 32, [x, y], mask, 32)
+    three = {0x80: ("iand", "iand"), 0xFE: ("ior", "ior"), 0x96: ("ixor", "ixor"),
+             0xEA: ("iand", "ior"), 0x6A: ("iand", "ixor"), 0xF8: ("", ""), 0xA8: ("ior", "iand")}
+    if attr == 0xF8:
+        return int_op("ior", 32, [a, int_op("iand", 32, [b, c], mask, 32)], mask, 32)
+    if attr in three:
+        first, second = three[attr]
+        return int_op(second, 32, [int_op(first, 32, [a, b], mask, 32), c], mask, 32)
+    return None
+
+
+# --- shifts, fields -------------------------------------------------------------------------------
+
+
+def _shl(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    a, n = values
+
+    def make(k: int) -> V | None:
+        if k == 0:
+            return a
+        return const(0, w) if k >= w else make_pack([const(0, k), split(a, 0, w - k)])
+
+    return _each(n, mask, make)
+
+
+def _shr_u(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    a, n = values
+
+    def make(k: int) -> V | None:
+        if k == 0:
+            return a
+        return const(0, w) if k >= w else make_pack([split(a, k, w - k), const(0, k)])
+
+    return _each(n, mask, make)
+
+
+def _sign_extend(v: V, w: int, mask: Mask | None) -> V:
+    """The value of a narrow signed integer in w bits."""
+    if v.w == w:
+        return v
+    bits = bits_of(v, mask)
+    if bits is not None:
+        return Conc(BITS["sext"](bits, (v.w, w)), w)
+    if isinstance(v, Pack) and isinstance(v.parts[-1], Conc) and not (
+            v.parts[-1].bits.astype(np.uint64) >> np.uint64(v.parts[-1].w - 1)).any():
+        return make_pack([v, const(0, w - v.w)])
+    return _opaque("sext", (v.w, w), [v], w)
+
+
+def _shr_s(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    a, n = values
+    return _each(n, mask, lambda k: _sign_extend(split(a, min(k, w - 1), w - min(k, w - 1)), w,
+                                                 mask))
+
+
+def _bfe(is_signed: bool) -> Callable[..., V | None]:
+    def run(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+        a, pos, length = values
+        p, n = _uniform(pos, mask), _uniform(length, mask)
+        if p is None or n is None:
+            return None
+        p, n = p & 255, n & 255
+        if p >= w or n == 0:
+            return const(0, w) if not is_signed or n == 0 else None
+        field = split(a, p, min(n, w - p))
+        if is_signed:
+            return _sign_extend(field, w, mask)
+        return field if field.w == w else make_pack([field, const(0, w - field.w)])
+
+    return run
+
+
+def _bfi(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    f, base, pos, length = values
+    p, n = _uniform(pos, mask), _uniform(length, mask)
+    if p is None or n is None:
+        return None
+    p, n = p & 255, n & 255
+    if p >= w or n == 0:
+        return base
+    n = min(n, w - p)
+    parts = [split(base, 0, p)] if p else []
+    parts.append(split(f, 0, n))
+    if p + n < w:
+        parts.append(split(base, p + n, w - p - n))
+    return make_pack(parts)
+
+
+def _fshr(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    lo, hi, n = values
+    k = _uniform(n, mask)
+    if k is None:
+        return None
+    k = k & 31 if attr == "wrap" else min(k, 32)
+    return split(make_pack([lo, hi]), k, 32)
+
+
+def _fshl(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    lo, hi, n = values
+    k = _uniform(n, mask)
+    if k is None:
+        return None
+    k = k & 31 if attr == "wrap" else min(k, 32)
+    return split(make_pack([lo, hi]), 32 - k, 32)
+
+
+def _prmt(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    a, b, sel = values
+    both = make_pack([a, b])
+
+    def make(selector: int) -> V | None:
+        parts: list[V] = []
+        for i in range(4):
+            which = int(prmt_index(np.array([[selector]], dtype=np.uint64), attr, i)[0, 0])
+            byte = split(both, 8 * (which & 7), 8)
+            if which & 8:
+                byte = split(_sign_extend(split(byte, 7, 1), 8, mask), 0, 8)
+            parts.append(byte)
+        return make_pack(parts)
+
+    return _each(sel, mask, make)
+
+
+def _zext(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    a = values[0]
+    return a if a.w == w else make_pack([a, const(0, w - a.w)])
+
+
+def _sext(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    return _sign_extend(values[0], w, mask) if isinstance(values[0], Pack) else None
+
+
+# --- sums ------------------------------------------------------------------------------------------
+
+
+def _form(w: int) -> int:
+    return form_id(f"isum {w}")
+
+
+def _sum_terms(w: int, v: V) -> U64:
+    """The value as an element of a free commutative group, hashed additively."""
+    h, f = hash_of(v)
+    total = combine(key(f"iterm {w}"), h)
+    known = conc_mask(f)
+    if known is not False:
+        total = np.where(known, signed(h[1], w).view(np.uint64) * key("integer one"), total)
+    if has_forms(f):
+        lanes = np.asarray((f >> FORM_SHIFT) == _form(w))
+        total = np.where(lanes, h - form_key(_form(w)), total)
+    return total
+
+
+def isum(w: int, terms: list[tuple[int, V]], extra: U64 | None = None) -> V:
+    """Sum of +-values modulo 2**w as one hash; `extra` holds further terms, already hashed."""
+    total: Any = np.zeros((2, 1, 1), dtype=np.uint64) if extra is None else extra
+    f: Facts = MNZ | _form(w) << FORM_SHIFT
+    known: Any = extra is None
+    for sign, v in terms:
+        one = _sum_terms(w, v)
+        total = total + one if sign > 0 else total - one
+        vf = hash_of(v)[1]
+        f = f | (vf & POISON)
+        known = known & np.asarray(conc_mask(vf))
+    out = Hash(total + form_key(_form(w)), f, w)
+    if np.any(known):
+        bits = np.zeros((1, 1), dtype=np.uint64)
+        for sign, v in terms:
+            word = hash_of(v)[0][1]
+            bits = bits + word if sign > 0 else bits - word
+        out = _with_known(out, known, bits & np.uint64(ones(w)))
+    return out
+
+
+def _iadd(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    a, b = values
+    for one, other in ((a, b), (b, a)):
+        if _uniform(one, mask) == 0:
+            return other
+    if _disjoint(a, b, mask):
+        return _partwise("ior", a, b, mask)
+    zero = _zero_lanes_add(a, b)
+    total = isum(w, [(1, a), (1, b)])
+    for lanes, other in zero:
+        total = _keep_hash(merge(lanes, other, total))
+    if isinstance(total, Hash):
+        total.made = ("iadd", w, a, b)
+    return total
+
+
+def _keep_hash(v: V) -> Any:
+    return v
+
+
+def _zero_lanes_add(a: V, b: V) -> list[tuple[Any, V]]:
+    out = []
+    for one, other in ((a, b), (b, a)):
+        h, f = hash_of(one)
+        known = conc_mask(f)
+        if known is not False:
+            zero = np.asarray(known & (h[1] == 0))
+            if zero.any():
+                out.append((zero, other))
+    return out
+
+
+def _disjoint(a: V, b: V, mask: Mask | None) -> bool:
+    """Whether no bit can be set in both (then a sum is an or)."""
+    if not (isinstance(a, Pack) or isinstance(b, Pack)):
+        return False
+    cuts = sorted({*_bounds(a), *_bounds(b)})
+    for lo, hi in zip(cuts, cuts[1:], strict=False):
+        if _uniform(split(a, lo, hi - lo), mask) != 0 and _uniform(split(b, lo, hi - lo),
+                                                                  mask) != 0:
+            return False
+    return True
+
+
+def _isub(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    a, b = values
+    return a if _uniform(b, mask) == 0 else isum(w, [(1, a), (-1, b)])
+
+
+def _ineg(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    return isum(w, [(-1, values[0])])
+
+
+def _imul(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    a, b = _const_first(values, mask)
+    k = _uniform(b, mask)
+    if k is None:
+        return None
+    if k == 0:
+        return const(0, w)
+    if k & (k - 1) == 0:
+        return _shl(w, [a, const(k.bit_length() - 1, 32)], mask, w)
+    return None
+
+
+# --- choice ------------------------------------------------------------------------------------------
+
+
+def select(c: V, x: V, y: V, mask: Mask | None) -> V:
+    """c ? x : y; a known condition is a lane-wise choice, an unknown one a node."""
+    bits = bits_of(c, mask)
+    if bits is not None:
+        cond = bits if bits.dtype == np.bool_ else bits != 0
+        return merge(cond, x, y)
+    if isinstance(x, Pack) or isinstance(y, Pack):
+        cuts = sorted({*_bounds(x), *_bounds(y)})
+        return make_pack([select(c, split(x, lo, hi - lo), split(y, lo, hi - lo), mask)
+                          for lo, hi in zip(cuts, cuts[1:], strict=False)])
+    h, f = ids.select_hash(hash_of(c), hash_of(x), hash_of(y), x.w)
+    return Hash(h, f, x.w, None, ("select", c, x, y))
+
+
+def _icmp(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    x, y = hash_of(values[0]), hash_of(values[1])
+    h, f = ids.compare(attr, x, y, integer=True)
+    out = Hash(h, f, 1)
+    known = np.asarray(conc_mask(x[1])) & np.asarray(conc_mask(y[1]))
+    if known.any():
+        out = _with_known(out, known, BITS["icmp"](x[0][1], y[0][1], attr))
+    return out
+
+
+def _minmax_int(name: str) -> Callable[..., V | None]:
+    def run(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+        out = _opaque(name, attr, values, w)
+        a, b = hash_of(values[0])[0], hash_of(values[1])[0]
+        same = (a == b).all(axis=0)
+        return merge(same, values[0], out) if same.any() else out
+
+    return run
+
+
+_SYMBOLIC: dict[str, Callable[..., V | None]] = {
+    "iand": _and, "ior": _or, "ixor": _xor, "inot": _not, "pnot": _not, "lop3": _lop3,
+    "pand": _and, "por": _or, "pxor": _xor,
+    "shl": _shl, "shr_u": _shr_u, "shr_s": _shr_s, "bfe_u": _bfe(False), "bfe_s": _bfe(True),
+    "bfi": _bfi, "fshl": _fshl, "fshr": _fshr, "prmt": _prmt, "zext": _zext, "sext": _sext,
+    "iadd": _iadd, "isub": _isub, "ineg": _ineg, "imul": _imul, "icmp": _icmp,
+    "imin_u": _minmax_int("imin_u"), "imin_s": _minmax_int("imin_s"),
+    "imax_u": _minmax_int("imax_u"), "imax_s": _minmax_int("imax_s"),
+}
+_UNUSED = map_lanes

@@ -1,0 +1,125 @@
+"""Domains: what float operations do to values. `trees` hashes, `bytes` computes.
+
+In: core float operations over `V` values. Out: `V`. Both domains share everything else of the
+machine; a domain folds operations on known bits and decides what to do with the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from checker.core import Approx, Compare, FloatMode
+from checker.replay import identities as ids
+from checker.replay.folding import fold_bits, fold_lanes
+from checker.replay.values import (
+    CONC,
+    MNZ,
+    NOSUB,
+    POISON,
+    Conc,
+    Hash,
+    Mask,
+    V,
+    bits_of,
+    conc_mask,
+    hash_of,
+)
+
+__all__ = ["Domain", "Trees", "operand_widths"]
+
+
+class Domain:
+    """What the machine asks of a float domain."""
+
+    name = "abstract"
+
+    def leaf_bits(self) -> bool:
+        """Whether input elements are known bits."""
+        return False
+
+    def float_op(self, name: str, attr: Any, values: list[V], mask: Mask | None, width: int) -> V:
+        """The result of a float operation, conversion or comparison."""
+        raise NotImplementedError
+
+
+class Trees(Domain):
+    """Values are hashes of canonical dependence trees."""
+
+    name = "trees"
+
+    def float_op(self, name: str, attr: Any, values: list[V], mask: Mask | None, width: int) -> V:
+        """Fold where everything is known, else hash with the identities."""
+        bits = [bits_of(v, mask) for v in values]
+        if all(b is not None for b in bits):
+            out = fold_bits(name, attr, [b for b in bits if b is not None])
+            if out is not None:
+                return Conc(out if width > 1 else out.astype(bool), width)
+        operands = [hash_of(v) for v in values]
+        h, f = _hash_op(name, attr, operands)
+        known: Any = True
+        for _, of in operands:
+            known = known & np.asarray(conc_mask(of))
+        if np.any(known) and name != "fcvt":
+            folded = fold_lanes(name, attr, operands, known)
+            if folded is not None:
+                h = np.where(known, folded[0], h)
+                f = np.where(known, np.uint32(CONC), f)
+        return Hash(h, f, width)
+
+
+def operand_widths(name: str, attr: Any) -> int:
+    """Width in bits of a float operation's operands."""
+    if isinstance(attr, Approx):
+        return ids.FLOAT_BITS[attr.mode.type]
+    return ids.FLOAT_BITS[attr.type]
+
+
+def _hash_op(name: str, attr: Any, x: list[ids.HF]) -> ids.HF:
+    """One operation over hashes."""
+    if name == "fcvt":
+        return ids.convert(attr, x[0])
+    if name == "fcmp":
+        return ids.compare(attr, x[0], x[1], integer=False)
+    if name == "fclass":
+        return ids.generic(f"fclass {attr[0]} {attr[1]}", x, 0)
+    if isinstance(attr, Approx):
+        return ids.generic(f"fapprox {attr.fn} {attr.unit} {ids.mode_key(attr.mode)}", x)
+    assert isinstance(attr, FloatMode)
+    width = ids.FLOAT_BITS[attr.type]
+    if name == "fadd":
+        return ids.add(attr, x[0], x[1])
+    if name == "fsub":
+        return ids.add(attr, x[0], ids.negate(x[1], width))
+    if name == "fmul":
+        return ids.multiply(attr, x[0], x[1])
+    if name == "ffma":
+        return ids.fma(attr, x[0], x[1], x[2])
+    if name in ("fmin", "fmax"):
+        return ids.minmax(name, attr, x[0], x[1])
+    if name in ("fmin3", "fmax3"):
+        return ids.minmax(name[:-1], attr, ids.minmax(name[:-1], attr, x[0], x[1]), x[2])
+    if name in ("fneg", "fabs"):
+        if attr.denorm not in ("keep",) and not ids.never_subnormal(x[0], width):
+            return ids.generic(f"{name} {ids.mode_key(attr)}", x, MNZ | NOSUB)
+        return ids.negate(x[0], width) if name == "fneg" else ids.magnitude(x[0], width)
+    if name == "fcopysign":
+        return ids.copysign(x[0], x[1], width)
+    if name == "fdiv":
+        return ids.divide(attr, x[0], x[1])
+    if name == "frcp":
+        one = hash_of(ids.one(attr.type))
+        return ids.divide(attr, one, x[0])
+    return ids.generic(f"{name} {ids.mode_key(attr)}", x)
+
+
+def poison_of(v: V) -> Any:
+    """The poison facts of a value."""
+    return hash_of(v)[1] & POISON
+
+
+def compare_ints(cmp: Compare, a: V, b: V) -> V:
+    """Integer comparison of values that are not known everywhere."""
+    h, f = ids.compare(cmp, hash_of(a), hash_of(b), integer=True)
+    return Hash(h, f, 1)

@@ -1,0 +1,413 @@
+"""Register values of the replay: known bits, hashes of trees, and packs of sub-word parts.
+
+In: arrays over lanes (blocks | 1, threads | 1). Out: `Conc`, `Hash`, `Pack` and the operations that
+only move bits: split, join, merge under a mask, lane maps. Facts travel per value (an int where
+uniform): undefined, not modelled, known bits, may be -0, never subnormal, and the outermost
+invertible constructor (`form`). Unrelated halves are never joined before something needs the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.replay.hashing import (
+    TAG,
+    U64,
+    UNDEF_TAG,
+    combine_all,
+    const_hash,
+    extract_offset,
+    key,
+)
+
+__all__ = [
+    "CONC", "FORM_SHIFT", "LOW", "MNZ", "NOSUB", "OPQ", "POISON", "UNDEF", "Conc", "Facts", "Hash",
+    "Mask", "Pack", "V", "WIDE_BF16", "bits_of", "conc_mask", "const", "facts_where", "form_id",
+    "form_key", "form_name", "forms_in", "has_forms", "hash_of", "lane_hash", "make_pack",
+    "map_lanes", "merge", "ones", "pred_bits", "split", "undefined",
+]
+
+Mask = NDArray[np.bool_]
+Facts = Any  # an int where uniform, else NDArray[np.uint32] of lane shape
+
+UNDEF, OPQ, CONC, MNZ, NOSUB = 1, 2, 4, 8, 16
+POISON = UNDEF | OPQ
+LOW = 0xFF
+FORM_SHIFT = 8
+
+
+@dataclass(slots=True)
+class Conc:
+    """Known bits in every lane (in the lanes of `defined`, where that is given)."""
+
+    bits: NDArray[Any]  # uint64, or bool where w == 1
+    w: int
+    defined: Mask | None = None
+
+
+@dataclass(slots=True)
+class Hash:
+    """128-bit tree hashes (2, b, t) and facts.
+
+    `src` is (value, lo) if this is a slice of it; `made` the integer operation that made it, for
+    idioms (both are hints: the hash alone decides).
+    """
+
+    h: U64
+    f: Facts
+    w: int
+    src: tuple[V, int] | None = None
+    made: tuple[Any, ...] | None = None
+
+
+@dataclass(slots=True)
+class Pack:
+    """Parts joined, lowest first; never fewer than two, never nested."""
+
+    parts: tuple[V, ...]
+    w: int
+    joined: Hash | Conc | None = None
+
+
+V = Conc | Hash | Pack
+
+# --- forms: invertible constructors ------------------------------------------------------------
+
+_FORMS: list[str] = [""]
+_FORM_IDS: dict[str, int] = {"": 0}
+
+
+def form_id(name: str) -> int:
+    """The number of an invertible constructor (numbers stay inside the process)."""
+    found = _FORM_IDS.get(name)
+    if found is None:
+        found = _FORM_IDS[name] = len(_FORMS)
+        _FORMS.append(name)
+    return found
+
+
+def form_name(form: int) -> str:
+    """The constructor's name."""
+    return _FORMS[form]
+
+
+def form_key(form: int) -> U64:
+    """What the constructor adds to its child's hash, shape (2, 1, 1)."""
+    return key("form " + _FORMS[form])
+
+
+WIDE_BF16 = form_id("wide bf16 f32")
+
+
+def forms_in(f: Facts) -> list[int]:
+    """The forms that occur among the lanes, 0 (none) included."""
+    if isinstance(f, int):
+        return [f >> FORM_SHIFT]
+    first = int(f.flat[0])
+    if (f == first).all():
+        return [first >> FORM_SHIFT]
+    return [int(x) for x in np.unique(f >> FORM_SHIFT)]
+
+
+def has_forms(f: Facts) -> bool:
+    """Whether some lane has a form."""
+    return f > LOW if isinstance(f, int) else bool((f > LOW).any())
+
+
+def facts_where(mask: Mask, a: Facts, b: Facts) -> Facts:
+    """Facts of a lane-wise choice."""
+    if isinstance(a, int) and isinstance(b, int) and a == b:
+        return a
+    return np.where(mask, np.uint32(a) if isinstance(a, int) else a,
+                    np.uint32(b) if isinstance(b, int) else b)
+
+
+# --- constants ---------------------------------------------------------------------------------
+
+
+def ones(width: int) -> int:
+    """A mask of `width` set bits."""
+    return (1 << width) - 1
+
+
+def const(bits: int, width: int) -> Conc:
+    """A literal in every lane."""
+    if width == 1:
+        return Conc(np.array([[bool(bits & 1)]]), 1)
+    return Conc(np.array([[bits & ones(min(width, 64))]], dtype=np.uint64), width)
+
+
+def undefined(width: int) -> Hash:
+    """A value that nobody wrote."""
+    h = np.empty((2, 1, 1), dtype=np.uint64)
+    h[0], h[1] = UNDEF_TAG, 0
+    return Hash(h, UNDEF, width)
+
+
+# --- views -------------------------------------------------------------------------------------
+
+
+def conc_mask(f: Facts) -> Any:
+    """Lanes whose bits are known: bool or mask."""
+    return bool(f & CONC) if isinstance(f, int) else (f & CONC) != 0
+
+
+def bits_of(v: V, mask: Mask | None) -> NDArray[Any] | None:
+    """The bits if they are known in every active lane, else None."""
+    if isinstance(v, Conc):
+        if v.defined is None or (mask is not None and not (mask & ~v.defined).any()):
+            return v.bits
+        if mask is None and v.defined.all():
+            v.defined = None
+            return v.bits
+        return None
+    if isinstance(v, Hash):
+        if isinstance(v.f, int):
+            return _as_bits(v.h[1], v.w) if v.f & CONC else None
+        known = (v.f & CONC) != 0
+        if known.all() if mask is None else not (mask & ~known).any():
+            return _as_bits(v.h[1], v.w)
+        return None
+    out: NDArray[Any] | None = None
+    lo = 0
+    for part in v.parts:
+        bits = bits_of(part, mask)
+        if bits is None:
+            return None
+        piece = bits.astype(np.uint64) << np.uint64(lo) if lo else bits.astype(np.uint64)
+        out = piece if out is None else out | piece
+        lo += part.w
+    return out
+
+
+def _as_bits(word: U64, width: int) -> NDArray[Any]:
+    return word != 0 if width == 1 else word
+
+
+def pred_bits(v: V, mask: Mask | None) -> Mask | None:
+    """A predicate's truth per lane if known in every active lane."""
+    bits = bits_of(v, mask)
+    if bits is None:
+        return None
+    return bits if bits.dtype == np.bool_ else bits != 0
+
+
+def hash_of(v: V) -> tuple[U64, Facts]:
+    """The hash and facts of the whole value (joins a pack)."""
+    if isinstance(v, Hash):
+        return v.h, v.f
+    if isinstance(v, Conc):
+        h = const_hash(v.bits)
+        if v.defined is None:
+            return h, CONC
+        shape = np.broadcast_shapes(h.shape, v.defined.shape)
+        h = np.array(np.broadcast_to(h, shape))
+        h[0] = np.where(v.defined, TAG, UNDEF_TAG)
+        h[1] = np.where(v.defined, h[1], 0)
+        return h, np.where(v.defined, np.uint32(CONC), np.uint32(UNDEF))
+    if v.joined is None:
+        v.joined = _join(v)
+    return hash_of(v.joined)
+
+
+def lane_hash(v: V) -> Hash:
+    """The whole value as a `Hash`."""
+    if isinstance(v, Hash):
+        return v
+    h, f = hash_of(v)
+    return Hash(h, f, v.w)
+
+
+# --- packs -------------------------------------------------------------------------------------
+
+
+def make_pack(parts: list[V]) -> V:
+    """Join parts lazily: flatten, merge neighbours that are slices of one value or known bits."""
+    flat: list[V] = []
+    for part in parts:
+        for piece in part.parts if isinstance(part, Pack) else (part,):
+            last = flat[-1] if flat else None
+            fused = None if last is None else _fuse(last, piece)
+            if fused is None:
+                flat.append(piece)
+            else:
+                flat[-1] = fused
+    if len(flat) == 1:
+        return flat[0]
+    return Pack(tuple(flat), sum(p.w for p in flat))
+
+
+def _fuse(low: V, high: V) -> V | None:
+    """Two neighbours as one value, when that is known without looking at lanes."""
+    if isinstance(low, Conc) and isinstance(high, Conc):
+        if low.w + high.w > 64 or low.defined is not None or high.defined is not None:
+            return None
+        return Conc(low.bits.astype(np.uint64) | high.bits.astype(np.uint64) << np.uint64(low.w),
+                    low.w + high.w)
+    if isinstance(low, Hash) and isinstance(high, Hash) and low.src and high.src:
+        (a, lo_a), (b, lo_b) = low.src, high.src
+        if a is b and lo_a + low.w == lo_b:
+            return split(a, lo_a, low.w + high.w)
+    return None
+
+
+def _join(v: Pack) -> Hash | Conc:
+    """Known bits; else the value the parts were cut from; else bf16 above zeros; else a join."""
+    pairs = [hash_of(p) for p in v.parts]
+    widths = [p.w for p in v.parts]
+    whole = v.w
+    f: Facts = MNZ
+    for _, pf in pairs:
+        f = f | (pf & POISON)
+    generic = combine_all(key(f"join {widths}"), [h for h, _ in pairs])
+    known = [conc_mask(pf) for _, pf in pairs]
+    h, f = _rejoin(pairs, widths, whole, known, generic, f)
+    if widths == [16, 16] and known[0] is not False:
+        (h0, _), (h1, f1) = pairs
+        wide = known[0] & (h0[1] == 0) & ~np.asarray(known[1])
+        if wide.any():
+            form = WIDE_BF16 << FORM_SHIFT
+            h = np.where(wide, h1 + form_key(WIDE_BF16), h)
+            f = facts_where(wide, (f1 & (POISON | MNZ)) | form, f)
+    every = known[0]
+    for k in known[1:]:
+        every = every & k
+    if whole <= 64 and np.any(every):
+        bits, lo = np.uint64(0), 0
+        for (ph, _), w in zip(pairs, widths, strict=True):
+            bits = bits | (ph[1] & np.uint64(ones(w))) << np.uint64(lo)
+            lo += w
+        if every is True or (isinstance(every, np.ndarray) and every.all()):
+            return Conc(bits, whole)
+        h = np.where(every, const_hash(bits), h)
+        f = facts_where(every, CONC, f)
+    return Hash(h, f, whole)
+
+
+def _rejoin(pairs: list[tuple[U64, Facts]], widths: list[int], whole: int, known: list[Any],
+            generic: U64, f: Facts) -> tuple[U64, Facts]:
+    """Undo an extraction: all parts are slices of one value in these lanes."""
+    if all(k is True for k in known):
+        return generic, f
+    candidate = pairs[0][0] - extract_offset(0, widths[0], whole)
+    same: Any = ~np.asarray(known[0])
+    lo = widths[0]
+    for (h, _), w, k in zip(pairs[1:], widths[1:], known[1:], strict=True):
+        if k is True:
+            return generic, f
+        equal = (h - extract_offset(lo, w, whole)) == candidate
+        same = same & equal[0] & equal[1] & ~np.asarray(k)
+        lo += w
+    if not same.any():
+        return generic, f
+    return np.where(same, candidate, generic), f
+
+
+def split(v: V, lo: int, w: int) -> V:
+    """Bits [lo, lo + w) of a value; what was joined comes apart again."""
+    if lo == 0 and w == v.w:
+        return v
+    if isinstance(v, Conc):
+        bits = v.bits.astype(np.uint64) if lo == 0 else v.bits >> np.uint64(lo)
+        bits = bits & np.uint64(ones(w))
+        return Conc(bits != 0 if w == 1 else bits, w, v.defined)
+    if isinstance(v, Pack):
+        return _split_pack(v, lo, w)
+    if v.src is not None:
+        return split(v.src[0], v.src[1] + lo, w)
+    if v.w == 32 and WIDE_BF16 in forms_in(v.f):
+        return split(_open_wide(v), lo, w)
+    off = extract_offset(lo, w, v.w)
+    if isinstance(v.f, int):
+        return Hash(v.h + off, (v.f & POISON) | MNZ, w, (v, lo))
+    known = (v.f & CONC) != 0
+    h = v.h + off
+    if known.any():
+        bits = (v.h[1] >> np.uint64(lo)) & np.uint64(ones(w))
+        h = np.where(known, const_hash(bits), h)
+    f = np.where(known, np.uint32(CONC), (v.f & POISON) | MNZ)
+    return Hash(h, f, w, (v, lo))
+
+
+def _split_pack(v: Pack, lo: int, w: int) -> V:
+    parts: list[V] = []
+    at = 0
+    for part in v.parts:
+        start, end = max(lo, at), min(lo + w, at + part.w)
+        if start < end:
+            parts.append(split(part, start - at, end - start))
+        at += part.w
+    return make_pack(parts)
+
+
+def _open_wide(v: Hash) -> V:
+    """An exactly widened bf16 as zeros below the bf16 (other lanes: plain slices)."""
+    form = form_key(WIDE_BF16)
+    if isinstance(v.f, int):
+        return Pack((const(0, 16), Hash(v.h - form, v.f & (POISON | MNZ), 16)), 32)
+    wide = (v.f >> FORM_SHIFT) == WIDE_BF16
+    plain = Hash(v.h, np.where(wide, np.uint32(MNZ), v.f), 32)
+    low, high = split(plain, 0, 16), split(plain, 16, 16)
+    low = merge(wide, const(0, 16), low)
+    high = merge(wide, Hash(v.h - form, v.f & (POISON | MNZ), 16), high)
+    return Pack((low, high), 32)
+
+
+# --- lane-wise choice and movement ---------------------------------------------------------------
+
+
+def merge(mask: Mask, new: V, old: V | None) -> V:
+    """`new` in the lanes of `mask`, else `old` (None: nobody wrote it)."""
+    if old is None:
+        return _only(mask, new)
+    if isinstance(new, Conc) and isinstance(old, Conc):
+        if new.defined is None and old.defined is None:
+            return Conc(np.where(mask, new.bits, old.bits), new.w)
+        defined = np.where(mask, True if new.defined is None else new.defined,
+                           True if old.defined is None else old.defined)
+        return Conc(np.where(mask, new.bits, old.bits), new.w,
+                    None if defined.all() else defined)
+    if isinstance(new, Pack) or isinstance(old, Pack):
+        return _merge_parts(mask, new, old)
+    (hn, fn), (ho, fo) = hash_of(new), hash_of(old)
+    return Hash(np.where(mask, hn, ho), facts_where(mask, fn, fo), new.w)
+
+
+def _only(mask: Mask, v: V) -> V:
+    if isinstance(v, Conc):
+        defined = mask if v.defined is None else mask & v.defined
+        return Conc(v.bits, v.w, defined)
+    if isinstance(v, Hash):
+        return Hash(v.h, facts_where(mask, v.f, UNDEF), v.w)
+    return Pack(tuple(_only(mask, p) for p in v.parts), v.w)
+
+
+def _cuts(v: V) -> set[int]:
+    if not isinstance(v, Pack):
+        return {0}
+    at, out = 0, set()
+    for part in v.parts:
+        out.add(at)
+        at += part.w
+    return out
+
+
+def _merge_parts(mask: Mask, new: V, old: V) -> V:
+    cuts = [*sorted(_cuts(new) | _cuts(old)), new.w]
+    parts = [merge(mask, split(new, lo, hi - lo), split(old, lo, hi - lo))
+             for lo, hi in zip(cuts, cuts[1:], strict=False)]
+    return make_pack(parts)
+
+
+def map_lanes(v: V, fn: Callable[[NDArray[Any]], NDArray[Any]]) -> V:
+    """Apply a lane movement (it acts on the last two axes) to every array of a value."""
+    if isinstance(v, Conc):
+        return Conc(fn(v.bits), v.w, None if v.defined is None else fn(v.defined))
+    if isinstance(v, Hash):
+        return Hash(fn(v.h), v.f if isinstance(v.f, int) else fn(v.f), v.w)
+    return Pack(tuple(map_lanes(p, fn) for p in v.parts), v.w)
