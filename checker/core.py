@@ -14,7 +14,8 @@ from checker.errors import Span
 from checker.syntax import SourceLoc
 
 __all__ = [
-    "GENERIC_LOCAL", "GENERIC_SHARED", "MODULE_BASE", "OPS", "Approx", "AsyncCopy", "Atomic",
+    "GENERIC_LOCAL", "GENERIC_PARAM", "GENERIC_SHARED", "MODULE_BASE", "OPS", "Approx",
+    "AsyncCopy", "Atomic",
     "Barrier",
     "BulkCopy", "Compare", "Const", "Conv", "DataBlock", "FloatMode", "Fragment", "Guard",
     "LdMatrix", "MatrixOperand", "Mem", "Mma", "Op", "OpInfo", "Param", "Program", "Site",
@@ -25,6 +26,7 @@ __all__ = [
 # Real windows are unknown at compile time; a kernel whose bits depend on them is not modelled.
 GENERIC_SHARED = 0x7A00_0000_0000_0000
 GENERIC_LOCAL = 0x7B00_0000_0000_0000
+GENERIC_PARAM = 0x7D00_0000_0000_0000  # the kernel's argument block (`cvta.param`, tensor maps)
 MODULE_BASE = 0x7C00_0000_0000_0000  # `.global`/`.const` variables of the module itself
 
 
