@@ -8,7 +8,7 @@ from importlib import import_module
 __all__ = ["MODULES", "register_all"]
 
 MODULES = ("integer", "floating", "compare", "logic", "move", "convert", "memory", "lanes", "sync",
-           "control")
+           "control", "matrix")
 
 
 def register_all() -> None:

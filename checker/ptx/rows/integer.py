@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from checker.core import Const, Source
 from checker.ptx.context import Line, Refuse, row, width_of
-from checker.ptx.rows import floating
+import checker.ptx.rows.floating as floating
 
 FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64")
 INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
