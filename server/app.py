@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import FrameType
@@ -48,9 +47,11 @@ def make_app(settings: Settings) -> FastAPI:
         runner = JobRunner(service)
         app.state.service, app.state.runner = service, runner
         runner.start()
+        keeper = asyncio.create_task(service.keep_claims())
         try:
             yield
         finally:
+            keeper.cancel()
             service.closing.set()
             await runner.stop()
             await service.close()
@@ -113,7 +114,6 @@ class _Server(uvicorn.Server):
 
 def serve(
     settings: Settings, host: str = "127.0.0.1", port: int = 8080, *, log_level: str = "info",
-    bound: socket.socket | None = None,
 ) -> None:
     """Run the service until it is told to end; an unfinished job is handed back."""
     set_up_logs(log_level)
@@ -122,5 +122,7 @@ def serve(
         app, host=host, port=port, log_config=None, access_log=False, server_header=False,
         timeout_graceful_shutdown=int(settings.drain_s) + 1, timeout_keep_alive=20, lifespan="on")
     server = _Server(config, app)
-    log.info("listening", extra={"fields": {"host": host, "port": port}})
-    server.run(sockets=[bound] if bound is not None else None)
+    with config.bind_socket() as bound:
+        address = bound.getsockname()
+        log.info("listening", extra={"fields": {"host": address[0], "port": address[1]}})
+        server.run(sockets=[bound])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import secrets
 import time
 from collections import OrderedDict
@@ -28,6 +29,8 @@ __all__ = ["Busy", "Service"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+log = logging.getLogger("samebits.service")
 
 SINGLE = 3  # priority of a request that a person or a build waits for
 BULK = 6  # priority of a job's kernels
@@ -77,6 +80,17 @@ class Service:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
             self._threads, functools.partial(function, *args, **kwargs))
+
+    async def keep_claims(self) -> None:
+        """Extend this server's claims for as long as it lives; runs until cancelled."""
+        while not self.store.is_sqlite:
+            await asyncio.sleep(self.settings.lease_s / 4)
+            if self._under_way:
+                try:
+                    await self.on_thread(
+                        self.store.extend_claims, self.owner, self.settings.lease_s)
+                except Exception:
+                    log.exception("cannot extend claims")
 
     async def close(self) -> None:
         """End workers and database connections."""
@@ -163,9 +177,9 @@ class Service:
 
     async def _claim(self, key: str) -> Answer | None:
         """Return None once this server holds the claim, or the answer another server gave."""
-        seconds = self.settings.time_limit_s * 2 + 10
         pause = 0.02
-        while not await self.on_thread(self.store.claim, key, self.owner, seconds):
+        while not await self.on_thread(
+                self.store.claim, key, self.owner, self.settings.lease_s):
             await asyncio.sleep(pause)
             pause = min(0.5, pause * 1.5)
             found = await self.on_thread(self.store.answer, key)

@@ -204,12 +204,19 @@ class Store:
         now = time.time()
         with self.begin() as conn:
             row = {"key": key, "owner": owner, "until": now + seconds}
-            made = conn.execute(self.insert(CLAIMS).values(row).on_conflict_do_nothing())
-            if made.rowcount == 1:
+            query = self.insert(CLAIMS).values(row).on_conflict_do_nothing()
+            # an insert's rowcount is -1 on PostgreSQL, so ask for the row itself
+            if conn.execute(query.returning(CLAIMS.c.key)).first() is not None:
                 return True
             void = sa.and_(CLAIMS.c.key == key, CLAIMS.c.until < now)
             taken = conn.execute(sa.update(CLAIMS).where(void).values(row))
             return int(taken.rowcount) == 1
+
+    def extend_claims(self, owner: str, seconds: float) -> None:
+        """Keep all claims of a living server."""
+        with self.begin() as conn:
+            conn.execute(sa.update(CLAIMS).where(CLAIMS.c.owner == owner).values(
+                until=time.time() + seconds))
 
     def release(self, key: str, owner: str) -> None:
         """Give a claim back."""
