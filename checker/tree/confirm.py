@@ -1,0 +1,179 @@
+"""Structural confirmation: two elements with one hash are shown to be one tree, node by node.
+
+In: two elements (slot, lane, rewriter). Out: "" or what differs. Children of commutative operations
+are paired by their hashes; everything else is compared as it stands. A limit on the number of pairs
+looked at ends in a refusal, never in a confirmation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from checker.tree.hashing import hex_of
+from checker.tree.nodes import GROUPED, IDEMPOTENT, SYMMETRIC, Node
+from checker.tree.poly import Poly, settle
+from checker.tree.result import Element
+from checker.tree.rewrite import Rewriter
+
+__all__ = ["View", "confirm"]
+
+MAX_PAIRS = 200_000
+
+
+class View:
+    """A node as one lane sees it, under a rewriter: gathers and muxes are looked through."""
+
+    __slots__ = ("lane", "node", "rewriter")
+
+    def __init__(self, node: Node, lane: int, rewriter: Rewriter) -> None:
+        while True:
+            if node.op == "gather" and node.table is not None:
+                lane, node = int(node.table[lane]), node.args[0]
+            elif node.op == "mux" and node.table is not None:
+                node = node.args[int(node.table[lane])]
+            elif node.op == "select" and rewriter.known \
+                    and rewriter.logic.implies(rewriter.known, node.args[0]):
+                node = node.args[1]
+            elif node.op == "select" and rewriter.known and rewriter.logic.implies(
+                    rewriter.known, rewriter.logic.negate(node.args[0])):
+                node = node.args[2]
+            else:
+                break
+        self.node, self.lane, self.rewriter = node, lane, rewriter
+
+    @property
+    def digest(self) -> str:
+        """The hash of this lane's tree."""
+        return hex_of(self.rewriter.h(self.node), self.lane)
+
+    def kids(self) -> list[View]:
+        """The children, in this lane."""
+        return [View(a, self.lane, self.rewriter) for a in self.node.args]
+
+    def members(self) -> list[View]:
+        """The members of an order-free group, each once where it is a set."""
+        out: list[View] = []
+        work = [View(a, self.lane, self.rewriter) for a in self.node.args]
+        seen: set[str] = set()
+        while work:
+            v = work.pop()
+            if v.node.op == self.node.op and v.node.attr == self.node.attr:
+                if self.node.op in IDEMPOTENT:
+                    if v.digest in seen:
+                        continue
+                    seen.add(v.digest)
+                work.extend(View(a, v.lane, v.rewriter) for a in v.node.args)
+                continue
+            if self.node.op in IDEMPOTENT:
+                if v.digest in seen:
+                    continue
+                seen.add(v.digest)
+            out.append(v)
+        return out
+
+    def terms(self, poly: Poly) -> dict[tuple[str, ...], tuple[Any, list[View]]]:
+        """The polynomial in this lane: hashes of a product's atoms -> coefficient and atoms."""
+        out: dict[tuple[str, ...], tuple[Any, list[View]]] = {}
+        for mono, (c, den) in self.rewriter.terms(poly).items():
+            value = int(c[self.lane]) if isinstance(c, np.ndarray) else c
+            value = settle(value, poly.width) if den == 1 else value
+            if value == 0:
+                continue
+            atoms = sorted((View(a, self.lane, self.rewriter) for a in mono),
+                           key=lambda v: v.digest)
+            name = tuple(v.digest for v in atoms)
+            g = np.gcd(abs(value), den) if den != 1 and abs(value) < 1 << 62 else 1
+            number = (value // int(g), den // int(g))
+            if number[1] == 1:
+                number = (settle(number[0], poly.width), 1)
+            if name in out:
+                name = (*name, f"again{len(out)}")
+            out[name] = (number, atoms)
+        return out
+
+
+def confirm(a: Element, b: Element) -> str:
+    """Return "" where two elements are shown to hold one tree at one address."""
+    pairs: list[tuple[View, View]] = []
+    for x, y in ((a, b),):
+        pairs.append((View(x.slot.value, x.lane, x.rewriter), View(y.slot.value, y.lane,
+                                                                   y.rewriter)))
+        left = View(x.slot.value, x.lane, x.rewriter).terms(x.slot.address)
+        right = View(y.slot.value, y.lane, y.rewriter).terms(y.slot.address)
+        if {k: v[0] for k, v in left.items()} != {k: v[0] for k, v in right.items()}:
+            return "the addresses of an output differ"
+    return confirm_pairs(pairs)
+
+
+def confirm_pairs(pairs: list[tuple[View, View]]) -> str:
+    """Compare pairs of views, and all that lies below them."""
+    seen: set[tuple[str, int, int]] = set()
+    count = 0
+    while pairs:
+        x, y = pairs.pop()
+        digest = x.digest
+        if digest != y.digest:
+            return "two trees differ that were expected to be one"
+        mark = (digest, id(x.rewriter), id(y.rewriter))
+        if mark in seen:
+            continue
+        seen.add(mark)
+        count += 1
+        if count > MAX_PAIRS:
+            return "fuel: too many nodes to confirm"
+        if _collapsed(x) or _collapsed(y):
+            continue
+        problem = _compare(x, y, pairs)
+        if problem:
+            return problem
+    return ""
+
+
+def _collapsed(v: View) -> bool:
+    """A group or condition whose hash in this lane is that of its one member."""
+    return v.node.op in ("and", "or", "lanes") or (
+        v.node.op in IDEMPOTENT and len(v.members()) == 1)
+
+
+def _compare(x: View, y: View, pairs: list[tuple[View, View]]) -> str:
+    a, b = x.node, y.node
+    if a.op == "select" and b.op != "select" or a.op != "select" and b.op == "select":
+        return ""  # both sides of the select are one tree in this lane; its hash says so
+    if (a.op, a.attr, a.width) != (b.op, b.attr, b.width):
+        return f"{a.op} {a.attr} against {b.op} {b.attr} under one hash"
+    if a.op == "fold":
+        left, right = a.extra.views(x), b.extra.views(y)
+        if len(left) != len(right):
+            return "two loops differ under one hash"
+        pairs.extend(zip(left, right, strict=True))
+        return ""
+    if a.poly is not None and b.poly is not None:
+        if a.op == "eq0":
+            return ""
+        left_t, right_t = x.terms(a.poly), y.terms(b.poly)
+        if {k: v[0] for k, v in left_t.items()} != {k: v[0] for k, v in right_t.items()}:
+            return "two index expressions differ under one hash"
+        for name, (_c, atoms) in left_t.items():
+            pairs.extend(zip(atoms, right_t[name][1], strict=True))
+    pairs.extend(_paired(x, y))
+    return ""
+
+
+def _paired(x: View, y: View) -> Iterator[tuple[View, View]]:
+    op = x.node.op
+    if op in GROUPED:
+        left, right = x.members(), y.members()
+    else:
+        left, right = x.kids(), y.kids()
+    if op in GROUPED or op in SYMMETRIC:
+        left.sort(key=lambda v: v.digest)
+        right.sort(key=lambda v: v.digest)
+    elif op == "ffma":
+        left[:2] = sorted(left[:2], key=lambda v: v.digest)
+        right[:2] = sorted(right[:2], key=lambda v: v.digest)
+    if len(left) != len(right):
+        return
+    yield from zip(left, right, strict=True)

@@ -1,0 +1,276 @@
+"""Predicates: literals for each lane, comparisons `L >= 0` and `p == 0`, and their combinations.
+
+In: polynomials and predicates. Out: predicate nodes (width 1) in a canonical form: conjunctions are
+flat, a negated comparison is a comparison, a conjunct implied by another one drops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from checker.tree.nodes import Forest, Node
+from checker.tree.poly import Poly, TooLarge, constant
+from checker.tree.values import Value, Values, unsigned
+
+__all__ = ["Logic", "conjuncts"]
+
+_FLIP = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+
+
+def conjuncts(p: Node) -> tuple[Node, ...]:
+    """Return the members of a conjunction (the predicate itself otherwise)."""
+    return p.args if p.op == "and" else (p,)
+
+
+class Logic:
+    """Makers of predicate nodes over one forest."""
+
+    def __init__(self, values: Values) -> None:
+        self.values = values
+        self.forest: Forest = values.forest
+
+    # -- comparisons of integers
+    def compare(self, cond: str, signed: bool, width: int, a: Value, b: Value) -> Node:
+        """Return an integer comparison."""
+        try:
+            if cond in ("eq", "ne"):
+                p = self.equal(a, b, width)
+                return self.negate(p) if cond == "ne" else p
+            x, y = self.values.exact(a, width, signed), self.values.exact(b, width, signed)
+            if cond in ("gt", "le"):
+                x, y, cond = y, x, {"gt": "lt", "le": "ge"}[cond]
+            lt = self.at_least_zero(y.sub(x).sub(constant(0, 1)))  # x < y
+            return lt if cond == "lt" else self.negate(lt)
+        except TooLarge:
+            text = f"{cond}.{'s' if signed else 'u'}{width}"
+            args = (self.values.node(a), self.values.node(b))
+            return self.forest.make("icmp", text, width=1, args=args)
+
+    def equal(self, a: Value, b: Value, width: int) -> Node:
+        """Return a == b."""
+        forest = self.forest
+        poly = self.values.poly(a, width).sub(self.values.poly(b, width))
+        if poly.is_const:
+            return forest.lanes_node(poly.unsigned_const(forest.lanes) == 0)
+        atom = _scaled_bit(poly)
+        if atom is not None:  # (c * [p]) == 0 is not p; (c * [p] - c) == 0 is p
+            return self.negate(atom.args[0]) if () not in poly.terms else atom.args[0]
+        bounds = poly.range()
+        if bounds is not None and -(1 << width) < bounds[0] and bounds[1] < 1 << width:
+            exact = poly.to_width(0)
+            if bounds[0] > 0 or bounds[1] < 0:
+                return forest.false
+            if not isinstance(exact.const, np.ndarray):
+                g = _content(exact)
+                if exact.const % g:
+                    return forest.false
+                exact = Poly(0, {m: _div(c, g) for m, c in exact.terms.items()})
+            return forest.make("eq0", width=1, poly=exact)
+        return forest.make("eq0", width=1, poly=poly)
+
+    def at_least_zero(self, poly: Poly) -> Node:
+        """Return poly >= 0 for an exact integer: divided by what its symbols share."""
+        forest = self.forest
+        if poly.is_const:
+            c = poly.const
+            values = c if isinstance(c, np.ndarray) else np.array([min(max(c, -1), 0)])
+            return forest.lanes_node(np.broadcast_to(values >= 0, (forest.lanes,)).copy())
+        bounds = poly.range()
+        if bounds is not None:
+            if bounds[0] >= 0:
+                return forest.true
+            if bounds[1] < 0:
+                return forest.false
+        g = _content(poly)
+        terms: dict[Any, Any] = {m: _div(c, g) for m, c in poly.terms.items() if m}
+        base = constant(0, _div(poly.const, g))
+        reduced = Poly(0, terms).add(base)
+        if len(reduced.terms) <= 2:
+            bit = [m[0] for m in reduced.terms if len(m) == 1 and m[0].op == "bit"]
+            c = reduced.const
+            if bit and len(terms) == 1 and not isinstance(c, np.ndarray):
+                k = next(iter(terms.values()))
+                if k == 1 and c == -1:
+                    return bit[0].args[0]
+                if k == -1 and c == 0:
+                    return self.negate(bit[0].args[0])
+        return forest.make("ge0", width=1, poly=reduced)
+
+    # -- combinations
+    def negate(self, p: Node) -> Node:
+        """Return not p."""
+        forest = self.forest
+        if p.op == "lanes" and p.table is not None:
+            return forest.lanes_node(~p.table)
+        if p.op == "not":
+            return p.args[0]
+        if p.op == "ge0" and p.poly is not None:
+            return forest.make("ge0", width=1, poly=p.poly.neg().sub(constant(0, 1)))
+        if p.op in ("and", "or"):
+            parts = [self.negate(a) for a in p.args]
+            return self.disjunction(parts) if p.op == "and" else self.conjunction(parts)
+        return forest.make("not", width=1, args=(p,))
+
+    def conjunction(self, parts: Iterable[Node]) -> Node:
+        """Return the conjunction: flat, without repeats, without implied comparisons."""
+        return self._combine("and", parts)
+
+    def disjunction(self, parts: Iterable[Node]) -> Node:
+        """Return the disjunction, likewise."""
+        return self._combine("or", parts)
+
+    def _combine(self, op: str, parts: Iterable[Node]) -> Node:
+        forest = self.forest
+        neutral, absorbing = forest.true, forest.false
+        if op == "or":
+            neutral, absorbing = absorbing, neutral
+        mask = np.full(forest.lanes, op == "and")
+        flat: list[Node] = []
+        for part in parts:
+            for p in part.args if part.op == op else (part,):
+                if p.op == "lanes" and p.table is not None:
+                    mask = mask & p.table if op == "and" else mask | p.table
+                elif p not in flat:
+                    flat.append(p)
+        literal = forest.lanes_node(mask)
+        if literal is absorbing:
+            return absorbing
+        flat = self._strongest(op, flat)
+        if any(self.negate(p) in flat for p in flat if p.op in ("not", "ge0")):
+            return absorbing
+        if literal is not neutral:
+            flat.append(literal)
+        if not flat:
+            return neutral
+        if len(flat) == 1:
+            return flat[0]
+        flat = self._absorbed(op, flat)
+        if len(flat) == 1:
+            return flat[0]
+        flat.sort(key=lambda n: n.serial)
+        return forest.make(op, width=1, args=flat)
+
+    def _absorbed(self, op: str, flat: list[Node]) -> list[Node]:
+        """Drop a or (a and b) to a; reduce a or (not a and b) to a or b; and the duals."""
+        inner = "and" if op == "or" else "or"
+        out: list[Node] = []
+        for p in flat:
+            if p.op != inner:
+                out.append(p)
+                continue
+            others = [q for q in flat if q is not p]
+            if any(a in others for a in p.args):
+                continue
+            kept = [a for a in p.args if self.negate(a) not in others]
+            if len(kept) < len(p.args):
+                joined = self._combine(inner, kept)
+                return self._members(op, self._combine(op, [*others, joined]))
+            out.append(p)
+        if op == "or":
+            shared = self._shared(out)
+            if shared is not None:
+                return [shared]
+        return out
+
+    def _members(self, op: str, p: Node) -> list[Node]:
+        return list(p.args) if p.op == op else [p]
+
+    def _shared(self, flat: list[Node]) -> Node | None:
+        """Return (a and b) or (a and not b) as a."""
+        if len(flat) != 2:
+            return None
+        one, two = set(conjuncts(flat[0])), set(conjuncts(flat[1]))
+        common = [p for p in conjuncts(flat[0]) if p in two]
+        if not common:
+            return None
+        rest_one = self.conjunction([p for p in conjuncts(flat[0]) if p not in common])
+        rest_two = self.conjunction([p for p in conjuncts(flat[1]) if p not in common])
+        del one
+        joined = self.disjunction([rest_one, rest_two])
+        if joined.op == "or":
+            return None
+        return self.conjunction([*common, joined])
+
+    def _strongest(self, op: str, flat: list[Node]) -> list[Node]:
+        """Of comparisons that differ in their literal only keep the one that decides."""
+        groups: dict[Any, list[Node]] = {}
+        out: list[Node] = []
+        for p in flat:
+            if p.op == "ge0" and p.poly is not None:
+                rest = Poly(0, {m: c for m, c in p.poly.terms.items() if m})
+                groups.setdefault(rest.key(), []).append(p)
+            else:
+                out.append(p)
+        for members in groups.values():
+            if len(members) == 1:
+                out.append(members[0])
+                continue
+            polys = [m.poly for m in members if m.poly is not None]
+            consts = [np.broadcast_to(p.const, (self.forest.lanes,)) for p in polys]
+            pick = np.minimum if op == "and" else np.maximum
+            best = consts[0].astype(np.int64)
+            for c in consts[1:]:
+                best = pick(best, c.astype(np.int64))
+            base = Poly(0, {m: c for m, c in polys[0].terms.items() if m})
+            out.append(self.at_least_zero(base.add(constant(0, best))))
+        return out
+
+    def implies(self, known: Iterable[Node], p: Node) -> bool:
+        """Tell whether the known conjuncts imply p (false: not shown)."""
+        known = list(known)
+        for q in conjuncts(p):
+            if q is self.forest.true or q in known:
+                continue
+            if q.op == "or" and any(self.implies(known, a) for a in q.args):
+                continue
+            if not any(self._weaker(k, q) for k in known):
+                return False
+        return True
+
+    def _weaker(self, k: Node, q: Node) -> bool:
+        if k.op == "lanes" and q.op == "lanes" and k.table is not None and q.table is not None:
+            return bool((~k.table | q.table).all())
+        if k.op != "ge0" or q.op != "ge0" or k.poly is None or q.poly is None:
+            return False
+        gap = q.poly.sub(k.poly)
+        if gap.is_const:
+            c = gap.const
+            return bool((c >= 0).all()) if isinstance(c, np.ndarray) else c >= 0
+        bounds = gap.range()
+        return bounds is not None and bounds[0] >= 0
+
+    def given(self, p: Node, known: Iterable[Node]) -> Node:
+        """Return p without what is known to hold."""
+        known = list(known)
+        parts = [q for q in conjuncts(p) if not self.implies(known, q)]
+        refuted = any(self.implies(known, self.negate(q)) for q in parts if q.op != "lanes")
+        return self.forest.false if refuted else self.conjunction(parts)
+
+
+def _content(poly: Poly) -> int:
+    g = 0
+    for mono, c in poly.terms.items():
+        if mono:
+            g = math.gcd(g, int(np.gcd.reduce(np.abs(c))) if isinstance(c, np.ndarray) else abs(c))
+    return g if 0 < g < 1 << 62 else 1
+
+
+def _div(c: Any, g: int) -> Any:
+    if isinstance(c, np.ndarray):
+        return np.floor_divide(c, np.int64(g))
+    return c // g
+
+
+def _scaled_bit(poly: Poly) -> Node | None:
+    """Return the 0/1 atom b of c * b or c * b - c, c odd or small enough not to vanish."""
+    others = [m for m in poly.terms if m]
+    if len(others) != 1 or len(others[0]) != 1 or others[0][0].op != "bit":
+        return None
+    c = poly.terms[others[0]]
+    if isinstance(c, np.ndarray) or unsigned(c, poly.width or 64) == 0:
+        return None
+    return others[0][0] if () not in poly.terms or poly.const == -c else None

@@ -1,0 +1,354 @@
+"""Interned nodes: one node stands for a value in all lanes of a block, with a hash for each lane.
+
+In: operator, attribute, children (same lane; a `gather` child comes from other lanes). Out: `Node`,
+made only by `Forest.make`, so that two nodes with the same trees in all lanes are one object.
+Operators of floats have names of their own, so that integer rules cannot touch them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, ordered, unordered
+from checker.tree.poly import Poly, constant
+
+__all__ = ["Forest", "Fuel", "Node", "SELECT_BIT", "hash_node", "hash_poly"]
+
+SELECT_BIT = 1  # a symbolic select lies below: its hash may depend on what a guard implies
+SYMMETRIC = frozenset({"fadd", "fmul", "fextremum", "fcmp_sym", "imul", "imulhi_u", "imulhi_s",
+                       "pxor"})
+# order free and idempotent on values: sets
+IDEMPOTENT = frozenset({
+    "fmax", "fmin", "iand", "ior", "imin_u", "imin_s", "imax_u", "imax_s",
+})
+GROUPED = IDEMPOTENT | {"ixor", "isum"}
+
+
+class Fuel(Exception):
+    """A limit on nodes, iterations or time was reached."""
+
+
+class Node:
+    """A value in every lane; `h` is its hash [2, 1 | lanes]. Compared by identity."""
+
+    __slots__ = ("args", "attr", "aux", "deps", "extra", "h", "high", "kids", "low", "may_neg_zero",
+                 "op", "poly", "serial", "site", "table", "tainted", "width")
+
+    op: str
+    attr: str
+    width: int
+    args: tuple[Node, ...]
+    poly: Poly | None
+    table: npt.NDArray[Any] | None
+    extra: Any
+    h: Hash
+    aux: Hash | None
+    deps: int
+    low: int | None
+    high: int | None
+    may_neg_zero: bool
+    tainted: bool
+    serial: int
+    site: int
+    kids: tuple[Node, ...]
+
+    @property
+    def uniform(self) -> bool:
+        """True where all lanes hold one tree."""
+        return self.h.shape[1] == 1
+
+    def __repr__(self) -> str:
+        return f"<{self.serial} {self.op} {self.attr}>"
+
+
+def _choose(table: npt.NDArray[Any], options: list[Hash]) -> Hash:
+    out = np.empty((2, len(table)), dtype=np.uint64)
+    for i, option in enumerate(options):
+        mask = table == i
+        out[:, mask] = option[:, mask] if option.shape[1] > 1 else option
+    return out
+
+
+def hash_poly(poly: Poly, h_of: Callable[[Node], Hash]) -> Hash:
+    """Hash a polynomial in each lane; terms that are zero in a lane do not count there."""
+    total: Hash = np.zeros((2, 1), dtype=np.uint64)
+    for mono, c in poly.terms.items():
+        tag = key("one")
+        if mono:
+            tag = key("mono")
+            for atom in mono:
+                tag = tag + finish(h_of(atom))
+        term = hash_ints(tag, c)
+        if isinstance(c, np.ndarray):
+            term = np.where(c == 0, np.uint64(0), term)
+        total = total + term
+    return mix(key(f"poly{poly.width}"), finish(total))
+
+
+def group_sum(node: Node, op: str, attr: str, h_of: Callable[[Node], Hash],
+              aux_of: Callable[[Node], Hash | None]) -> Hash:
+    """Return the sum over the members of an order-free group that a node stands for."""
+    if node.op == op and node.attr == attr:
+        aux = aux_of(node)
+        if aux is not None:
+            return aux
+    if node.op == "gather" and node.table is not None:
+        inner = group_sum(node.args[0], op, attr, h_of, aux_of)
+        return inner[:, node.table] if inner.shape[1] > 1 else inner
+    if node.op == "mux" and node.table is not None:
+        return _choose(node.table, [group_sum(a, op, attr, h_of, aux_of) for a in node.args])
+    return mix(key(f"member|{op}|{attr}"), h_of(node))
+
+
+def _hash_group(node: Node, h_of: Callable[[Node], Hash],
+                aux_of: Callable[[Node], Hash | None]) -> tuple[Hash, Hash]:
+    """Hash an order-free group: a sum over members; equal operands of a set count once."""
+    tag = key(f"{node.op}|{node.attr}|{node.width}")
+    first = node.args[0]
+    h, total = h_of(first), group_sum(first, node.op, node.attr, h_of, aux_of)
+    for arg in node.args[1:]:
+        other_h, other = h_of(arg), group_sum(arg, node.op, node.attr, h_of, aux_of)
+        joined = total + other
+        if node.op in IDEMPOTENT:
+            same = (h == other_h).all(axis=0)
+            joined_h = mix(tag, finish(joined))
+            h, total = np.where(same, h, joined_h), np.where(same, total, joined)
+        else:
+            total = joined
+            h = mix(tag, finish(total))
+    return h, total
+
+
+def _hash_logic(node: Node, h_of: Callable[[Node], Hash]) -> Hash:
+    """Hash `and`/`or`: members that are neutral in a lane vanish there, equal ones count once."""
+    neutral, absorbing = key("true"), key("false")
+    if node.op == "or":
+        neutral, absorbing = absorbing, neutral
+    hs = [h_of(a) for a in node.args]
+    lanes = max(h.shape[1] for h in hs)
+    hs = [np.broadcast_to(h, (2, lanes)) for h in hs]
+    count = np.zeros(lanes, dtype=np.int64)
+    total = np.zeros((2, lanes), dtype=np.uint64)
+    last = np.broadcast_to(neutral, (2, lanes))
+    dead = np.zeros(lanes, dtype=bool)
+    for i, h in enumerate(hs):
+        skip = (h == neutral).all(axis=0)
+        dead |= (h == absorbing).all(axis=0)
+        for earlier in hs[:i]:
+            skip |= (h == earlier).all(axis=0)
+        total = total + np.where(skip, np.uint64(0), mix(key("member"), h))
+        last = np.where(skip, last, h)
+        count += ~skip
+    out = np.where(count <= 1, last, mix(key(node.op), finish(total)))
+    return np.where(dead, absorbing, out)
+
+
+def hash_node(node: Node, h_of: Callable[[Node], Hash], poly_hash: Callable[[Poly], Hash],
+              aux_of: Callable[[Node], Hash | None]) -> tuple[Hash, Hash | None]:
+    """Return the hash of a node from its children's, and the member sum of a group."""
+    op = node.op
+    if op == "gather":
+        h = h_of(node.args[0])
+        assert node.table is not None
+        return (h[:, node.table] if h.shape[1] > 1 else h), None
+    if op == "mux":
+        assert node.table is not None
+        return _choose(node.table, [h_of(a) for a in node.args]), None
+    if op == "lanes":
+        assert node.table is not None
+        return np.where(node.table, key("true"), key("false")), None
+    if op in GROUPED:
+        return _hash_group(node, h_of, aux_of)
+    if op in ("and", "or"):
+        return _hash_logic(node, h_of), None
+    tag = key(f"{op}|{node.attr}|{node.width}")
+    if op == "eq0":  # p == 0 and -p == 0 are one condition
+        assert node.poly is not None
+        return unordered(tag, [poly_hash(node.poly), poly_hash(node.poly.neg())]), None
+    if node.poly is not None:
+        tag = mix(tag, poly_hash(node.poly))
+    if op in SYMMETRIC:
+        return unordered(tag, [h_of(a) for a in node.args]), None
+    if op == "ffma":
+        a, b, c = (h_of(x) for x in node.args)
+        return mix(unordered(tag, [a, b]), c), None
+    if op == "select":
+        # select(p, a, a) cannot be told from a in the lanes where both agree
+        p, a, b = (h_of(x) for x in node.args)
+        h = ordered(tag, [p, a, b])
+        h = np.where((a == b).all(axis=0), a, h)
+        h = np.where((p == key("true")).all(axis=0), a, h)
+        return np.where((p == key("false")).all(axis=0), b, h), None
+    return ordered(tag, [h_of(a) for a in node.args]), None
+
+
+def _base_hash(node: Node) -> Hash:
+    return node.h
+
+
+def _base_aux(node: Node) -> Hash | None:
+    return node.aux
+
+
+class Forest:
+    """All nodes of one kernel; `lanes` is the number of threads that stand side by side."""
+
+    def __init__(self, lanes: int, max_nodes: int = 60_000) -> None:
+        self.lanes = lanes
+        self.max_nodes = max_nodes
+        self.nodes: list[Node] = []
+        self.interned: dict[bytes, Node] = {}
+        self.bits: dict[int, Node] = {}  # dependence bit -> the atom it stands for
+        self.gathers: dict[tuple[int, bytes], Node] = {}
+        self.fold_hash: Callable[[Node], Hash] | None = None
+        self.site = -1
+        self.true = self.lanes_node(np.ones(lanes, dtype=bool))
+        self.false = self.lanes_node(np.zeros(lanes, dtype=bool))
+
+    # -- making
+    def make(self, op: str, attr: str = "", width: int = 32, args: Sequence[Node] = (),
+             poly: Poly | None = None, table: npt.NDArray[Any] | None = None, extra: Any = None,
+             low: int | None = None, high: int | None = None, may_neg_zero: bool = True,
+             fresh_bit: bool = False, h: Hash | None = None) -> Node:
+        """Return the one node with these trees; `fresh_bit` makes it a traceable symbol."""
+        node = Node()
+        node.op, node.attr, node.width, node.args = op, attr, width, tuple(args)
+        node.poly, node.table, node.extra, node.aux = poly, table, extra, None
+        if h is None:
+            h, node.aux = hash_node(node, _base_hash, self.base_poly_hash, _base_aux)
+        node.h = collapse(h)
+        token = xxhash.xxh3_128_digest(node.h.tobytes())
+        known = self.interned.get(token)
+        if known is not None:
+            return known
+        atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
+        node.kids = (*node.args, *atoms)
+        node.deps = SELECT_BIT if op == "select" else 0
+        node.tainted = op in ("undef", "opaque")
+        for kid in node.kids:
+            node.deps |= kid.deps
+            node.tainted |= kid.tainted
+        node.low, node.high, node.may_neg_zero = low, high, may_neg_zero
+        node.serial = len(self.nodes) + 1
+        node.site = self.site
+        if fresh_bit:
+            bit = 1 << (len(self.bits) + 1)
+            self.bits[bit] = node
+            node.deps |= bit
+        if len(self.nodes) >= self.max_nodes:
+            raise Fuel("nodes")
+        self.nodes.append(node)
+        self.interned[token] = node
+        return node
+
+    def base_poly_hash(self, poly: Poly) -> Hash:
+        """Hash a polynomial without any rewriting."""
+        return hash_poly(poly, _base_hash)
+
+    # -- small makers
+    def lanes_node(self, mask: npt.NDArray[np.bool_]) -> Node:
+        """Return the predicate that is a literal in each lane."""
+        if bool(mask.all()) and hasattr(self, "true"):
+            return self.true
+        if not bool(mask.any()) and hasattr(self, "false"):
+            return self.false
+        return self.make("lanes", width=1, table=mask.astype(bool))
+
+    def number(self, poly: Poly) -> Node:
+        """Return an integer as a node; an atom of the same width is itself."""
+        atom = poly.atom()
+        if atom is not None and atom.width == poly.width and is_data(atom):
+            return atom
+        return self.make("int", width=poly.width, poly=poly,
+                         may_neg_zero=not _never_neg_zero(poly))
+
+    def literal(self, width: int, bits: int) -> Node:
+        """Return a literal as a node."""
+        return self.number(constant(width, bits))
+
+    def gather(self, node: Node, table: npt.NDArray[np.int64]) -> Node:
+        """Return the node whose lane i holds what `node` holds in lane table[i]."""
+        if node.uniform:
+            return node
+        memo = (node.serial, table.tobytes())
+        known = self.gathers.get(memo)
+        if known is None:
+            known = self.gathers[memo] = self._gather(node, table)
+        return known
+
+    def _gather(self, node: Node, table: npt.NDArray[np.int64]) -> Node:
+        if node.op == "gather":
+            assert node.table is not None
+            return self.gather(node.args[0], node.table[table])
+        if node.op == "int":
+            assert node.poly is not None
+            return self.number(self.gather_poly(node.poly, table))
+        if node.op == "lanes":
+            assert node.table is not None
+            return self.lanes_node(node.table[table])
+        return self.make("gather", width=node.width, args=(node,), table=table, low=node.low,
+                         high=node.high, may_neg_zero=node.may_neg_zero)
+
+    def gather_poly(self, poly: Poly, table: npt.NDArray[np.int64]) -> Poly:
+        """Return a polynomial as other lanes see it."""
+        if poly.uniform:
+            return poly
+        total = Poly(poly.width, {})
+        for mono, c in poly.terms.items():
+            moved = tuple(sorted((self.gather(a, table) for a in mono), key=lambda a: a.serial))
+            c = c[table] if isinstance(c, np.ndarray) else c
+            part = Poly(poly.width, {moved: 1}).scale(c)
+            total = total.add(part)
+        return total
+
+    def mux(self, table: npt.NDArray[np.int64], nodes: Sequence[Node]) -> Node:
+        """Return the node whose lane i holds what nodes[table[i]] holds in lane i."""
+        used = sorted({int(i) for i in np.unique(table)})
+        distinct: list[Node] = []
+        renumber = np.zeros(max(used) + 1, dtype=np.int64)
+        for i in used:
+            if nodes[i] not in distinct:
+                distinct.append(nodes[i])
+            renumber[i] = distinct.index(nodes[i])
+        if len(distinct) == 1:
+            return distinct[0]
+        table = renumber[table]
+        if all(n.op == "lanes" for n in distinct):
+            return self.lanes_node(np.choose(table, [n.table for n in distinct]))
+        if all(n.op == "int" for n in distinct):
+            return self.number(self.mux_poly(table, [n.poly for n in distinct if n.poly]))
+        lows, highs = [n.low for n in distinct], [n.high for n in distinct]
+        low = None if None in lows else min(x for x in lows if x is not None)
+        high = None if None in highs else max(x for x in highs if x is not None)
+        return self.make("mux", width=distinct[0].width, args=distinct, table=table,
+                         low=low, high=high,
+                         may_neg_zero=any(n.may_neg_zero for n in distinct))
+
+    def mux_poly(self, table: npt.NDArray[np.int64], polys: Sequence[Poly]) -> Poly:
+        """Return the polynomial that is polys[table[i]] in lane i."""
+        total = Poly(polys[0].width, {})
+        for i, poly in enumerate(polys):
+            total = total.add(poly.scale((table == i).astype(np.int64)))
+        return total
+
+
+def _never_neg_zero(poly: Poly) -> bool:
+    """A literal that is not the bits of -0 in any lane."""
+    if not poly.is_const:
+        return False
+    c = poly.const
+    sign = -(1 << (poly.width - 1))
+    return not bool((c == sign).any()) if isinstance(c, np.ndarray) else c != sign
+
+
+NUMERIC = frozenset({"sext", "zext", "bit", "sreg", "y", "kappa", "trips"})
+
+
+def is_data(node: Node) -> bool:
+    """Tell whether an atom is a bit pattern of its own width (not a mere integer symbol)."""
+    return node.op not in NUMERIC

@@ -1,0 +1,211 @@
+"""Hash trees again under a change of coordinates: block indices become output coordinates.
+
+In: a forest, pivots (block index = (y - offset) / scale), conjuncts that hold. Out: the hash of any
+node in each lane. Nothing is blanked: a rational coefficient stays one, and a select whose
+condition is implied becomes the chosen side. One pass serves all stores with the same pivots.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix
+from checker.tree.logic import Logic
+from checker.tree.nodes import SELECT_BIT, Node, hash_node
+from checker.tree.poly import Poly, TooLarge, coef_add, coef_mul, is_zero, join, settle
+
+__all__ = ["Pivot", "Rewriter"]
+
+Fraction = tuple[Any, int]  # numerator (int or table), denominator
+
+
+@dataclass(frozen=True, slots=True)
+class Pivot:
+    """atom = (y - offset) / scale, for the coordinate y modulo 2**width.
+
+    exact: scale * atom + offset cannot wrap, so that the atom follows from y.
+    """
+
+    atom: Node
+    y: Node
+    scale: int
+    offset: Any
+    width: int
+    exact: bool
+
+
+class Rewriter:
+    """Hashes of nodes under pivots and known conjuncts; `wrapped` tells that a premise was used."""
+
+    def __init__(self, logic: Logic, pivots: Iterable[Pivot] = (),
+                 known: Iterable[Node] = ()) -> None:
+        self.logic = logic
+        self.pivots = {p.atom: p for p in pivots}
+        self.known = tuple(known)
+        self.memo: dict[Node, Hash] = {}
+        self.aux: dict[Node, Hash | None] = {}
+        self.wrapped = False
+        self.mask = SELECT_BIT if self.known else 0
+        for p in self.pivots:
+            self.mask |= p.deps
+        self.fixed: dict[Node, Hash] = {}
+
+    def child(self, fixed: dict[Node, Hash]) -> Rewriter:
+        """Return a rewriter that gives some symbols (of a loop) other hashes."""
+        other = Rewriter(self.logic, self.pivots.values(), self.known)
+        other.fixed = {**self.fixed, **fixed}
+        other.mask = self.mask
+        for node in other.fixed:
+            other.mask |= node.deps
+        return other
+
+    # -- hashes
+    def h(self, root: Node) -> Hash:
+        """Return the hash of a node, [2, 1 | lanes]."""
+        if not root.deps & self.mask:
+            return root.h
+        memo = self.memo
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in memo:
+                stack.pop()
+                continue
+            waiting = [k for k in self._kids(node) if k.deps & self.mask and k not in memo]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            memo[node] = self._hash(node)
+        return memo[root]
+
+    def _kids(self, node: Node) -> tuple[Node, ...]:
+        if node in self.fixed or node.op == "fold":
+            return ()
+        return node.kids
+
+    def of(self, node: Node) -> Hash:
+        """Return a hash already computed."""
+        return self.memo[node] if node.deps & self.mask else node.h
+
+    def aux_of(self, node: Node) -> Hash | None:
+        """Return the member sum of an order-free group."""
+        return self.aux[node] if node.deps & self.mask else node.aux
+
+    def _hash(self, node: Node) -> Hash:
+        fixed = self.fixed.get(node)
+        self.aux[node] = None
+        if fixed is not None:
+            return fixed
+        if node.op == "fold":
+            return collapse(node.extra.hash(self))
+        if node.op == "select" and self.known:
+            p, a, b = node.args
+            if self.logic.implies(self.known, p):
+                return self.of(a)
+            if self.logic.implies(self.known, self.logic.negate(p)):
+                return self.of(b)
+        h, aux = hash_node(node, self.of, self.poly_hash, self.aux_of)
+        self.aux[node] = aux
+        return collapse(h)
+
+    def poly(self, poly: Poly) -> Hash:
+        """Return the hash of a polynomial (its atoms are hashed first)."""
+        for mono in poly.terms:
+            for atom in mono:
+                self.h(atom)
+        return self.poly_hash(poly)
+
+    def poly_hash(self, poly: Poly) -> Hash:
+        """Hash a polynomial whose atoms are hashed already."""
+        terms = self.terms(poly)
+        total: Hash = np.zeros((2, 1), dtype=np.uint64)
+        for mono, (c, den) in terms.items():
+            tag = key("one")
+            if mono:
+                tag = key("mono")
+                for atom in mono:
+                    tag = tag + finish(self.of(atom))
+            total = total + _hash_fraction(tag, c, den, poly.width)
+        return mix(key(f"poly{poly.width}"), finish(total))
+
+    # -- substitution
+    def terms(self, poly: Poly) -> dict[tuple[Node, ...], Fraction]:
+        """Return the polynomial's terms with pivots replaced."""
+        if not any(a in self.pivots for mono in poly.terms for a in mono):
+            return {m: (c, 1) for m, c in poly.terms.items()}
+        out: dict[tuple[Node, ...], Fraction] = {}
+        work: list[tuple[tuple[Node, ...], Any, int]] = [(m, c, 1) for m, c in poly.terms.items()]
+        while work:
+            mono, c, den = work.pop()
+            pivot = next((self.pivots[a] for a in mono if a in self.pivots), None)
+            if pivot is None:
+                self._collect(out, mono, c, den, poly.width)
+                continue
+            rest = list(mono)
+            rest.remove(pivot.atom)
+            divided = _divide(c, pivot.scale)
+            if not pivot.exact and (divided is None or poly.width > pivot.width
+                                    or not poly.width):
+                self.wrapped = True
+            if divided is not None:
+                c, step = divided, 1
+            else:
+                step = pivot.scale
+            width = poly.width if den * step == 1 else 0
+            work.append((join(tuple(rest), (pivot.y,)), c, den * step))
+            moved = coef_mul(c, coef_mul(pivot.offset, -1, 0), width)
+            if not is_zero(moved):
+                work.append((tuple(rest), moved, den * step))
+        return {m: f for m, f in out.items() if not is_zero(f[0])}
+
+    @staticmethod
+    def _collect(out: dict[tuple[Node, ...], Fraction], mono: tuple[Node, ...], c: Any, den: int,
+                 width: int) -> None:
+        old = out.get(mono)
+        if old is None:
+            out[mono] = (c, den)
+            return
+        c0, den0 = old
+        common = math.lcm(den, den0)
+        w = width if common == 1 else 0
+        total = coef_add(coef_mul(c, common // den, w), coef_mul(c0, common // den0, w), w)
+        out[mono] = (total, common)
+
+
+def _divide(c: Any, scale: int) -> Any:
+    """Return c / scale where that is whole in every lane."""
+    if isinstance(c, np.ndarray):
+        if bool((c % np.int64(scale)).any()):
+            return None
+        return c // np.int64(scale)
+    return c // scale if c % scale == 0 else None
+
+
+def _hash_fraction(tag: Hash, c: Any, den: int, width: int) -> Hash:
+    if den == 1:
+        c = settle(c, width)
+        h = hash_ints(tag, c)
+        return np.where(c == 0, np.uint64(0), h) if isinstance(c, np.ndarray) else (
+            h if c else h * np.uint64(0))
+    if isinstance(c, np.ndarray):
+        g = np.gcd(np.abs(c), np.int64(den))
+        num, low = c // g, np.int64(den) // g
+        whole = low == 1
+        num = np.where(whole, settle(num, width), num)
+        h = hash_ints(tag, num)
+        h = np.where(whole, h, hash_ints(mix(h, key("/")), low))
+        return np.where(num == 0, np.uint64(0), h)
+    g = math.gcd(abs(c), den)
+    num, low_int = c // g, den // g
+    if low_int == 1:
+        return _hash_fraction(tag, num, 1, width)
+    return hash_ints(mix(hash_ints(tag, num), key("/")), low_int)
+
+
+_ = TooLarge

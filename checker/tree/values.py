@@ -1,0 +1,396 @@
+"""Register values: an integer (`Poly`) or a node, and exact moves between the two.
+
+In: values of a known width. Out: values. Packing and taking apart never lose which part came from
+where: parts stay parts (never one joined value), a load of 32 bits is two loads of 16 when halves
+are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from checker.tree.nodes import Forest, Node
+from checker.tree.poly import Poly, TooLarge, constant
+
+__all__ = ["Value", "Values", "unsigned"]
+
+Value = Poly | Node
+
+
+def unsigned(c: Any, width: int) -> Any:
+    """Return signed literal(s) as unsigned python ints or uint64 array."""
+    if isinstance(c, np.ndarray):
+        return c.view(np.uint64) & np.uint64((1 << width) - 1)
+    return c & ((1 << width) - 1)
+
+
+class Values:
+    """Constructors of values over one forest."""
+
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+
+    # -- between the two kinds
+    def poly(self, value: Value, width: int) -> Poly:
+        """Return a value as a polynomial modulo 2**width (of the same width)."""
+        if isinstance(value, Poly):
+            return value if value.width == width else value.to_width(width)
+        if value.op == "int" and value.poly is not None:
+            return value.poly
+        if value.op == "pack":
+            return self._pack_poly(value, width)
+        if value.op == "select":
+            return self._select_poly(value, width)
+        return Poly(width, {(value,): 1})
+
+    def _pack_poly(self, node: Node, width: int) -> Poly:
+        total, at = Poly(width, {}), 0
+        for part in node.args:
+            piece = self.poly(part, part.width)
+            wide = self.zext(piece, part.width, width)
+            total = total.add(wide.scale(1 << at))
+            at += part.width
+        return total
+
+    def _select_poly(self, node: Node, width: int) -> Poly:
+        p, a, b = node.args
+        if a.op == "int" and b.op == "int":
+            return self.select_poly(p, self.poly(a, width), self.poly(b, width))
+        return Poly(width, {(node,): 1})
+
+    def node(self, value: Value) -> Node:
+        """Return a value as a node; fields that lie side by side become a pack."""
+        if isinstance(value, Node):
+            return value
+        if value.is_const:
+            return self.forest.number(value)
+        packed = self._as_pack(value)
+        return packed if packed is not None else self.forest.number(value)
+
+    def _as_pack(self, poly: Poly) -> Node | None:
+        """Recognise a sum of fields that do not overlap: a << 16 | b."""
+        if poly.atom() is not None:
+            atom = poly.atom()
+            assert atom is not None
+            if atom.width == poly.width:
+                return None
+        fields: list[tuple[int, Node]] = []
+        for mono, c in poly.terms.items():
+            if isinstance(c, np.ndarray):
+                return None
+            if not mono:
+                return None
+            bits = c & ((1 << poly.width) - 1)
+            if len(mono) != 1 or bits & (bits - 1) or mono[0].op in ("sext", "zext", "sreg", "bit",
+                                                                     "y", "kappa"):
+                return None
+            fields.append((bits.bit_length() - 1, mono[0]))
+        fields.sort(key=lambda f: f[0])
+        parts: list[Node] = []
+        at = 0
+        for start, atom in fields:
+            if start < at:
+                return None
+            if start > at:
+                parts.append(self.forest.literal(start - at, 0))
+            width = min(atom.width, poly.width - start)
+            if width < atom.width and start + atom.width != poly.width:
+                parts.append(self.node(self.extract(atom, 0, width)))
+            else:
+                parts.append(self.node(self.extract(atom, 0, width)))
+            at = start + width
+        if at < poly.width:
+            parts.append(self.forest.literal(poly.width - at, 0))
+        return self.node(self.pack(parts))
+
+    # -- widths
+    def zext(self, poly: Poly, source: int, width: int) -> Poly:
+        """Zero-extend; the sum itself where it cannot have wrapped, an atom elsewhere."""
+        if source == width:
+            return poly
+        if poly.is_const:
+            return constant(width, _signed(unsigned(poly.const, source)))
+        bounds = poly.range()
+        if bounds is not None and bounds[0] >= 0 and bounds[1] < 1 << source:
+            return poly.to_width(width)
+        shifted = _unsigned_form(poly, source)
+        if shifted is not None:
+            return shifted.to_width(width)
+        atom = self.cast("zext", poly, source)
+        return Poly(width, {(atom,): 1})
+
+    def sext(self, poly: Poly, source: int, width: int) -> Poly:
+        """Sign-extend, likewise."""
+        if source == width:
+            return poly
+        if poly.is_const:
+            return constant(width, poly.const)
+        bounds = poly.range()
+        half = 1 << (source - 1)
+        if bounds is not None and bounds[0] >= -half and bounds[1] < half:
+            return poly.to_width(width)
+        atom = self.cast("sext", poly, source)
+        return Poly(width, {(atom,): 1})
+
+    def cast(self, op: str, poly: Poly, source: int) -> Node:
+        """Return the integer that a polynomial modulo 2**source stands for, as an atom."""
+        atom = poly.atom()
+        if op == "zext" and atom is not None and atom.low is not None and atom.low >= 0 \
+                and atom.high is not None and atom.high < 1 << source:
+            return atom
+        half = 1 << (source - 1)
+        low, high = (-half, half - 1) if op == "sext" else (0, (1 << source) - 1)
+        return self.forest.make(op, str(source), width=source, poly=poly, low=low, high=high)
+
+    def exact(self, value: Value, width: int, signed: bool) -> Poly:
+        """Return the integer a value stands for, exactly (width 0)."""
+        poly = self.poly(value, width)
+        wide = self.sext(poly, width, 0) if signed else self.zext(poly, width, 0)
+        return wide
+
+    def trunc(self, value: Value, source: int, width: int) -> Value:
+        """Keep the low bits."""
+        if isinstance(value, Node) and value.op != "int":
+            return self.extract(value, 0, width)
+        poly = self.poly(value, source)
+        terms: Poly = Poly(width, {})
+        for mono, c in poly.terms.items():
+            part = constant(width, c)
+            for atom in mono:
+                part = part.mul(self._trunc_atom(atom, width))
+            terms = terms.add(part)
+        return terms
+
+    def _trunc_atom(self, atom: Node, width: int) -> Poly:
+        if atom.op in ("sext", "zext") and atom.poly is not None and atom.poly.width >= width:
+            inner = self.trunc(atom.poly, atom.poly.width, width)
+            return self.poly(inner, width)
+        if atom.width > width and atom.op in ("load", "pack", "select", "gather", "mux"):
+            return self.poly(self.extract(atom, 0, width), width)
+        return Poly(width, {(atom,): 1})
+
+    # -- parts
+    def extract(self, value: Value, low: int, width: int) -> Value:
+        """Return bits [low, low + width) of a value."""
+        forest = self.forest
+        if isinstance(value, Poly):
+            if low == 0 and width == value.width:
+                return value
+            if value.is_const:
+                return self._extract_const(value, low, width)
+            node = self._as_pack(value)
+            if node is not None and node.op != "int":
+                return self.extract(node, low, width)
+            if low == 0:
+                return self.trunc(value, value.width, width)
+            return self._part(forest.number(value), low, width)
+        if low == 0 and width == value.width:
+            return value
+        if value.op == "int" and value.poly is not None:
+            return self.extract(value.poly, low, width)
+        if value.op == "pack":
+            return self._extract_pack(value, low, width)
+        if value.op == "load" and value.poly is not None and low % 8 == 0 and width % 8 == 0 \
+                and width >= 8:
+            return forest.make("load", value.attr, width=width, low=0, high=(1 << width) - 1,
+                               poly=value.poly.add(constant(64, low // 8)))
+        if value.op == "gather" and value.table is not None:
+            inner = self.extract(value.args[0], low, width)
+            return self.gather(inner, value.table)
+        if value.op == "mux" and value.table is not None:
+            return self.mux(value.table, [self.extract(a, low, width) for a in value.args])
+        if value.op == "select":
+            p, a, b = value.args
+            return self.select(p, self.extract(a, low, width), self.extract(b, low, width), width)
+        return self._part(value, low, width)
+
+    def _part(self, node: Node, low: int, width: int) -> Value:
+        if node.op == "extract":
+            node, low = node.args[0], low + int(node.attr)
+        return self.forest.make("extract", str(low), width=width, args=(node,), low=0,
+                                high=(1 << width) - 1)
+
+    def _extract_const(self, poly: Poly, low: int, width: int) -> Poly:
+        bits = unsigned(poly.const, poly.width)
+        if isinstance(bits, np.ndarray):
+            return constant(width, (bits >> np.uint64(low)).view(np.int64))
+        return constant(width, bits >> low)
+
+    def _extract_pack(self, node: Node, low: int, width: int) -> Value:
+        parts: list[Value] = []
+        at = 0
+        for part in node.args:
+            start, end = max(low, at), min(low + width, at + part.width)
+            if start < end:
+                parts.append(self.extract(part, start - at, end - start))
+            at += part.width
+        return parts[0] if len(parts) == 1 else self.pack(parts)
+
+    def pack(self, parts: Sequence[Value]) -> Value:
+        """Join parts, the first lowest; neighbours out of one value are that value again."""
+        flat: list[Value] = []
+        for part in parts:
+            inner = part.args if isinstance(part, Node) and part.op == "pack" else (part,)
+            for piece in inner:
+                joined = self._join(flat[-1], piece) if flat else None
+                if joined is not None:
+                    flat[-1] = joined
+                else:
+                    flat.append(piece)
+        if len(flat) == 1:
+            return flat[0]
+        width = sum(p.width for p in flat)
+        if all(isinstance(p, Poly) and not p.is_const and p.atom() is None for p in flat):
+            return self._pack_sum(flat, width)
+        nodes = [self.node(p) for p in flat]
+        return self.forest.make("pack", width=width, args=nodes, low=0, high=(1 << width) - 1)
+
+    def _pack_sum(self, parts: Sequence[Value], width: int) -> Value:
+        total, at = Poly(width, {}), 0
+        for part in parts:
+            total = total.add(self.zext(self.poly(part, part.width), part.width, width)
+                              .scale(1 << at))
+            at += part.width
+        return total
+
+    def _join(self, low: Value, high: Value) -> Value | None:
+        """Return the one value whose neighbouring parts these are, if any."""
+        low = low.poly if isinstance(low, Node) and low.op == "int" and low.poly else low
+        high = high.poly if isinstance(high, Node) and high.op == "int" and high.poly else high
+        width = low.width + high.width
+        if isinstance(low, Poly) and isinstance(high, Poly):
+            if low.is_const and high.is_const and width <= 64:
+                wide = constant(width, _signed(unsigned(low.const, low.width)))
+                return wide.add(constant(width, high.const).scale(1 << low.width))
+            return None
+        if not isinstance(low, Node) or not isinstance(high, Node) or low.op != high.op:
+            if isinstance(low, Poly) and isinstance(high, Node) and high.op == "extract" \
+                    and high.attr == str(low.width) and high.args[0].op == "int" \
+                    and high.args[0].poly is not None and high.args[0].width >= width:
+                whole = high.args[0].poly
+                trunced = self.trunc(whole, whole.width, low.width)
+                if isinstance(trunced, Poly) and trunced.same(low):
+                    return self.trunc(whole, whole.width, width)
+            return None
+        if low.op == "extract" and low.args[0] is high.args[0] \
+                and int(low.attr) + low.width == int(high.attr):
+            if low.attr == "0" and low.args[0].width == width:
+                return low.args[0]
+            return self.forest.make("extract", low.attr, width=width, args=low.args, low=0,
+                                    high=(1 << width) - 1)
+        return None
+
+    # -- choices
+    def gather(self, value: Value, table: npt.NDArray[np.int64]) -> Value:
+        """Return a value as other lanes hold it."""
+        if isinstance(value, Poly):
+            return self.forest.gather_poly(value, table)
+        return self.forest.gather(value, table)
+
+    def mux(self, table: npt.NDArray[np.int64], values: Sequence[Value]) -> Value:
+        """Return, in lane i, values[table[i]]."""
+        if all(isinstance(v, Poly) for v in values) \
+                and not any(_is_data_atom(v) for v in values):
+            return self.forest.mux_poly(table, [v for v in values if isinstance(v, Poly)])
+        return self.forest.mux(table, [self.node(v) for v in values])
+
+    def select(self, p: Node, a: Value, b: Value, width: int) -> Value:
+        """Return p ? a : b."""
+        forest = self.forest
+        if p is forest.true:
+            return a
+        if p is forest.false:
+            return b
+        if p.op == "lanes" and p.table is not None:
+            return self.mux(np.where(p.table, 0, 1).astype(np.int64), [a, b])
+        if isinstance(a, Poly) and isinstance(b, Poly):
+            if a.same(b):
+                return a
+            try:
+                return self.select_poly(p, a, b)
+            except TooLarge:
+                pass
+        na, nb = self.node(a), self.node(b)
+        if na is nb:
+            return a
+        if p.op == "not":
+            p, na, nb = p.args[0], nb, na
+        if na.op == "pack" or nb.op == "pack":
+            cuts = _cuts(na) | _cuts(nb)
+            if len(cuts) > 2:
+                edges = sorted(cuts)
+                return self.pack([
+                    self.select(p, self.extract(na, lo, hi - lo), self.extract(nb, lo, hi - lo),
+                                hi - lo)
+                    for lo, hi in zip(edges, edges[1:], strict=False)])
+        if na.op == "select" and na.args[0] is p:
+            na = na.args[1]
+        if nb.op == "select" and nb.args[0] is p:
+            nb = nb.args[2]
+        lows, highs = (na.low, nb.low), (na.high, nb.high)
+        low = None if None in lows else min(x for x in lows if x is not None)
+        high = None if None in highs else max(x for x in highs if x is not None)
+        return forest.make("select", width=width, args=(p, na, nb), low=low, high=high,
+                           may_neg_zero=na.may_neg_zero or nb.may_neg_zero)
+
+    def select_poly(self, p: Node, a: Poly, b: Poly) -> Poly:
+        """Return b + [p] * (a - b), exact modulo 2**width."""
+        if p.op == "lanes" and p.table is not None:
+            return self.forest.mux_poly(np.where(p.table, 0, 1).astype(np.int64), [a, b])
+        return b.add(a.sub(b).mul(Poly(a.width, self.bit(p))))
+
+    def bit(self, p: Node) -> dict[tuple[Node, ...], Any]:
+        """Return a predicate as the terms of the integer 0 or 1."""
+        if p.op == "lanes" and p.table is not None:
+            return dict(constant(0, p.table.astype(np.int64)).terms)
+        if p.op == "not":
+            inner = self.bit(p.args[0])
+            return Poly(0, {(): 1}).sub(Poly(0, inner)).terms
+        if p.op == "and":
+            total = Poly(0, {(): 1})
+            for arg in p.args:
+                total = total.mul(Poly(0, self.bit(arg)))
+            return total.terms
+        atom = self.forest.make("bit", width=1, args=(p,), low=0, high=1)
+        return {(atom,): 1}
+
+    def undefined(self, width: int) -> Node:
+        """Return a value that was never written."""
+        return self.forest.make("undef", width=width)
+
+
+def _is_data_atom(value: Value) -> bool:
+    if isinstance(value, Node):
+        return True
+    atom = value.atom()
+    return atom is not None and atom.op not in ("sext", "zext", "sreg", "bit", "y", "kappa")
+
+
+def _signed(c: Any) -> Any:
+    return c.view(np.int64) if isinstance(c, np.ndarray) else c
+
+
+def _unsigned_form(poly: Poly, source: int) -> Poly | None:
+    """Return the sum with coefficients taken unsigned where it then lies in [0, 2**source)."""
+    terms = {}
+    for mono, c in poly.terms.items():
+        bits = unsigned(c, source)
+        terms[mono] = bits.view(np.int64) if isinstance(bits, np.ndarray) else bits
+    whole = Poly(0, terms)
+    bounds = whole.range()
+    return whole if bounds is not None and 0 <= bounds[0] and bounds[1] < 1 << source else None
+
+
+def _cuts(node: Node) -> set[int]:
+    if node.op != "pack":
+        return {0, node.width}
+    cuts, at = {0}, 0
+    for part in node.args:
+        at += part.width
+        cuts.add(at)
+    return cuts
+

@@ -1,0 +1,440 @@
+"""The walk: runs a core program once, abstractly, for all lanes of one block side by side.
+
+In: `core.Program`, no launch facts. Out: `Found` (stores with their trees, what is opaque, what is
+wrong) over a `Forest`. Lanes are the threads of a block where the text fixes its size; elsewhere
+one symbolic thread. Refuses (`GiveUp`) what has no sound abstraction; the kernel signs its text then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from checker.core import OPS, Const, Op, Program
+from checker.tree.logic import Logic
+from checker.tree.nodes import Forest, Fuel, Node
+from checker.tree.poly import Poly, constant
+from checker.tree.rules import Floats
+from checker.tree.values import Value, Values
+from checker.walk.flow import Block, Flow, Loop, analyse
+from checker.walk.ints import Ints
+from checker.walk.lanes import LaneOps
+from checker.walk.memory import MemoryOps
+from checker.walk.state import Found, GiveUp, State
+
+__all__ = ["Engine"]
+
+MAX_LANES = 1024
+
+
+class Engine:
+    """One walk over one program."""
+
+    def __init__(self, program: Program, seconds: float = 20.0, max_nodes: int = 60_000) -> None:
+        self.program = program
+        self.deadline = time.monotonic() + seconds
+        block = program.block
+        total = block[0] * block[1] * block[2] if block else 1
+        self.known_block = block is not None and total <= MAX_LANES
+        self.lanes = total if self.known_block else 1
+        self.forest = Forest(self.lanes, max_nodes)
+        self.values = Values(self.forest)
+        self.logic = Logic(self.values)
+        self.ints = Ints(self.values, self.logic)
+        self.floats = Floats(self.values)
+        self.found = Found()
+        self.memory = MemoryOps(self)
+        self.lane_ops = LaneOps(self)
+        self.flow: Flow = analyse(program)
+        self.handlers = self._handlers()
+        self.state = State([None] * len(program.reg_widths), self.forest.true)
+        self.guard = self.forest.true
+        self.site = -1
+        self.loop_stack: list[Any] = []
+
+    # -- running
+    def run(self) -> None:
+        """Run the whole program."""
+        self.region(set(self.flow.order), None, 0, self.state)
+
+    def region(self, members: set[int], loop: Loop | None, start: int,
+               entry: State) -> dict[int, list[State]]:
+        """Run the blocks of an acyclic region (inner loops as single steps).
+
+        Returns the states on edges that leave it, by target; the target `start` holds the states
+        on back edges. `loop` is the loop whose body this is.
+        """
+        arriving: dict[int, list[State]] = {start: [entry]}
+        leaving: dict[int, list[State]] = {}
+        done: set[int] = set()
+        for b in self.flow.order:
+            if b not in members or b in done or b not in arriving:
+                continue
+            state = self.merge(arriving.pop(b), self.flow.blocks[b].live_in)
+            inner = self.flow.loops.get(b)
+            if inner is not None and inner is not loop:
+                from checker.walk.loops import run_loop
+                done |= inner.blocks
+                edges = run_loop(self, inner, state)
+            else:
+                edges = self.block(self.flow.blocks[b], state)
+            for target, out in edges:
+                if out.path is self.forest.false:
+                    continue
+                if target not in members or target == start:
+                    leaving.setdefault(target, []).append(out)
+                else:
+                    arriving.setdefault(target, []).append(out)
+        return leaving
+
+    def merge(self, states: list[State], live: int) -> State:
+        """Join the states of the edges into a block; only live registers are joined."""
+        merged = states[0]
+        for other in states[1:]:
+            merged = self._merge_two(merged, other, live)
+        return merged
+
+    def _merge_two(self, one: State, two: State, live: int) -> State:
+        path = self.logic.disjunction([one.path, two.path])
+        known = [p for p in (path.args if path.op == "and" else (path,))
+                 if p is not self.forest.true]
+        p = self.logic.given(one.path, known)
+        if p.op == "and":  # the shorter side reads better
+            q = self.logic.given(two.path, known)
+            if q.op != "and":
+                p = self.logic.negate(q)
+        out = State(list(one.regs), path, dict(one.private))
+        for r, (a, b) in enumerate(zip(one.regs, two.regs, strict=True)):
+            if a is b or not live >> r & 1:
+                continue
+            out.regs[r] = self.choose(p, a, b, self.program.reg_widths[r])
+        for k, v in two.private.items():
+            if out.private.get(k) != v:
+                out.private[k] = None
+        return out
+
+    def choose(self, p: Node, a: Value | None, b: Value | None, width: int) -> Value:
+        """Return p ? a : b where either may never have been written."""
+        a = self.values.undefined(width) if a is None else a
+        b = self.values.undefined(width) if b is None else b
+        if width == 1:
+            return self.choose_predicate(p, self.as_predicate(a), self.as_predicate(b))
+        if isinstance(a, Poly) and isinstance(b, Poly) and a.same(b):
+            return a
+        return self.values.select(p, a, b, width)
+
+    def choose_predicate(self, p: Node, a: Node, b: Node) -> Node:
+        """Return (p and a) or (not p and b)."""
+        if a is b:
+            return a
+        logic = self.logic
+        return logic.disjunction([logic.conjunction([p, a]),
+                                  logic.conjunction([logic.negate(p), b])])
+
+    def block(self, block: Block, state: State) -> list[tuple[int, State]]:
+        """Run one basic block; returns its outgoing edges."""
+        self.state = state
+        logic = self.logic
+        targets: list[tuple[int, State]] = []
+        for i in range(block.start, block.end):
+            op = self.program.ops[i]
+            if time.monotonic() > self.deadline:
+                raise Fuel("time")
+            self.site = self.forest.site = op.site
+            if OPS[op.name].kind == "control":
+                guard = self.guard_of(op)
+                taken = logic.conjunction([state.path, guard])
+                rest = logic.conjunction([state.path, logic.negate(guard)])
+                if op.name == "branch":
+                    targets.append((self._block_at(op.attr), self._edge(state, taken)))
+                elif op.name == "switch":
+                    raise GiveUp("switch", "an indexed branch", op.site)
+                elif op.name == "trap":
+                    self.found.premises.add("no-trap")
+                state.path = rest
+                continue
+            self.step(op)
+        if block.end > block.start and state.path is not self.forest.false:
+            falls = [s for s in block.succs if s == block.index + 1]
+            last = self.program.ops[block.end - 1]
+            if falls and (last.name not in ("branch", "switch", "exit", "trap")
+                          or last.guard is not None):
+                targets.append((falls[0], self._edge(state, state.path)))
+        return targets
+
+    def _edge(self, state: State, path: Node) -> State:
+        out = state.copy()
+        out.path = path
+        return out
+
+    def _block_at(self, op_index: int) -> int:
+        for block in self.flow.blocks:
+            if block.start == op_index:
+                return block.index
+        raise AssertionError("a branch into the middle of a block")
+
+    # -- one operation
+    def guard_of(self, op: Op) -> Node:
+        """Return the operation's own guard."""
+        if op.guard is None:
+            return self.forest.true
+        p = self.predicate(op.guard.reg)
+        return self.logic.negate(p) if op.guard.neg else p
+
+    def step(self, op: Op) -> None:
+        """Run one operation that is not a branch."""
+        self.guard = self.guard_of(op)
+        if self.guard is self.forest.false:
+            return
+        handler = self.handlers.get(op.name)
+        if handler is None:
+            self.opaque(op, "no model")
+            return
+        handler(op)
+
+    def source(self, operand: int | Const) -> Value:
+        """Return an operand's value."""
+        if isinstance(operand, Const):
+            if operand.width_bits == 1:
+                return self.forest.true if operand.bits else self.forest.false
+            return constant(operand.width_bits, operand.bits)
+        value = self.state.regs[operand]
+        if value is None:
+            value = self.values.undefined(self.program.reg_widths[operand])
+        return value
+
+    def sources(self, op: Op) -> list[Value]:
+        """Return all operands."""
+        return [self.source(s) for s in op.src]
+
+    def width(self, operand: int | Const) -> int:
+        """Return an operand's width in bits."""
+        if isinstance(operand, Const):
+            return operand.width_bits
+        return self.program.reg_widths[operand]
+
+    def as_predicate(self, value: Value) -> Node:
+        """Return a one-bit value as a predicate node."""
+        if isinstance(value, Poly):
+            if value.is_const:
+                return self.forest.lanes_node(value.unsigned_const(self.lanes) != 0)
+            return self.logic.negate(self.logic.equal(value, constant(1, 0), 1))
+        return value
+
+    def predicate(self, reg: int | Const) -> Node:
+        """Return a predicate operand."""
+        return self.as_predicate(self.source(reg))
+
+    def put(self, reg: int, value: Value) -> None:
+        """Write a register in the lanes where the guard holds."""
+        width = self.program.reg_widths[reg]
+        if value.width != width:
+            value = self._fit(value, width)
+        if self.guard is not self.forest.true:
+            value = self.choose(self.guard, value, self.state.regs[reg], width)
+        self.state.regs[reg] = value
+
+    def _fit(self, value: Value, width: int) -> Value:
+        if width == 1:
+            return self.as_predicate(value)
+        if value.width == 1 and isinstance(value, Node):
+            return Poly(width, self.values.bit(value))
+        if value.width > width:
+            return self.values.extract(value, 0, width)
+        poly = self.values.poly(value, value.width)
+        return self.values.zext(poly, value.width, width)
+
+    def opaque(self, op: Op, reason: str) -> None:
+        """Keep an operation that is not modelled as a node with its text and operands."""
+        site = self.program.sites[op.site]
+        self.found.opaque[op.site] = reason
+        args = [self.values.node(v) for v in self.sources(op)]
+        effect = OPS[op.name].kind in ("memory", "sync", "matrix", "opaque")
+        for i, dst in enumerate(op.dst):
+            self.put(dst, self.forest.make("opaque", f"{site.text}|{op.name}|{i}",
+                                           width=self.program.reg_widths[dst], args=args))
+        if effect and op.name in ("opaque", "store", "atomic", "bulk", "stmatrix", "acopy", "tmem",
+                                  "tensormap_set"):
+            self.found.unmodelled.append((op.site, reason))
+
+    def problem(self, code: str, message: str) -> None:
+        """Record a defect of the kernel (a missing barrier, say)."""
+        entry = (self.site, code, message)
+        if entry not in self.found.findings:
+            self.found.findings.append(entry)
+
+    def unmodelled(self, reason: str) -> None:
+        """Record that an effect is not modelled: the kernel can equal nothing but its own text."""
+        if (self.site, reason) not in self.found.unmodelled:
+            self.found.unmodelled.append((self.site, reason))
+
+    # -- handlers
+    def _handlers(self) -> dict[str, Callable[[Op], None]]:
+        table: dict[str, Callable[[Op], None]] = {}
+        for name, info in OPS.items():
+            if info.kind == "int":
+                table[name] = self._int
+            elif info.kind == "float":
+                table[name] = self._float
+        own = {
+            "mov": self._mov, "pack": self._pack, "extract": self._extract, "zext": self._widen,
+            "sext": self._widen, "trunc": self._trunc, "select": self._select, "prmt": self._prmt,
+            "icmp": self._icmp, "pand": self._logic, "por": self._logic, "pxor": self._logic,
+            "pnot": self._pnot, "fcmp": self._fcmp, "fcvt": self._fcvt, "fapprox": self._fapprox,
+            "fclass": self._fclass, "lop3": self._lop3, "fshl": self._funnel,
+            "fshr": self._funnel, "fence": self._nothing, "nop": self._nothing,
+            "prefetch": self._nothing, "carry": self._carry, "borrow": self._carry,
+        }
+        table.update(own)
+        table.update(self.memory.handlers())
+        table.update(self.lane_ops.handlers())
+        for name in ("iadd_sat", "isub_sat", "dp4a", "dp2a"):
+            table[name] = self._keyed_int
+        return table
+
+    def _nothing(self, op: Op) -> None:
+        pass
+
+    def _mov(self, op: Op) -> None:
+        self.put(op.dst[0], self.source(op.src[0]))
+
+    def _pack(self, op: Op) -> None:
+        parts = [self._wide(s) for s in op.src]
+        self.put(op.dst[0], self.values.pack(parts))
+
+    def _wide(self, operand: int | Const) -> Value:
+        """A one-bit operand inside an integer operation."""
+        value = self.source(operand)
+        if value.width == 1 and isinstance(value, Node):
+            return Poly(1, self.values.bit(value))
+        return value
+
+    def _extract(self, op: Op) -> None:
+        low, width = op.attr
+        self.put(op.dst[0], self.values.extract(self._wide(op.src[0]), low, width))
+
+    def _widen(self, op: Op) -> None:
+        source, width = op.attr
+        value = self._wide(op.src[0])
+        if value.width > source:
+            value = self.values.extract(value, 0, source)
+        if op.name == "zext" and isinstance(value, Node) and value.op != "int":
+            self.put(op.dst[0], self.values.zext(self.values.poly(value, source), source, width))
+            return
+        poly = self.values.poly(value, source)
+        widen = self.values.sext if op.name == "sext" else self.values.zext
+        self.put(op.dst[0], widen(poly, source, width))
+
+    def _trunc(self, op: Op) -> None:
+        source, width = op.attr
+        self.put(op.dst[0], self.values.trunc(self.source(op.src[0]), source, width))
+
+    def _select(self, op: Op) -> None:
+        p = self.predicate(op.src[0])
+        width = self.program.reg_widths[op.dst[0]]
+        a, b = self.source(op.src[1]), self.source(op.src[2])
+        self.put(op.dst[0], self.choose(p, a, b, width))
+
+    def _prmt(self, op: Op) -> None:
+        a, b, sel = self.sources(op)
+        poly = sel if isinstance(sel, Poly) else None
+        if op.attr or poly is None or not poly.is_const or isinstance(poly.const, np.ndarray):
+            self._iop(op, f"prmt.{op.attr}")
+            return
+        bits = poly.const & 0xFFFF
+        parts: list[Value] = []
+        for i in range(4):
+            nibble = bits >> (4 * i) & 15
+            part = self.values.extract(a if nibble & 7 < 4 else b, 8 * (nibble & 3), 8)
+            if nibble & 8:
+                sign = self.values.poly(self.values.extract(part, 7, 1), 1)
+                part = self.values.sext(sign, 1, 8)
+            parts.append(part)
+        self.put(op.dst[0], self.values.pack(parts))
+
+    def _iop(self, op: Op, text: str) -> None:
+        """An exact integer operation that stays an atom: modelled, but not taken apart."""
+        args = [self.values.node(v) for v in self.sources(op)]
+        width = self.program.reg_widths[op.dst[0]]
+        self.put(op.dst[0], self.forest.make("iop", text, width=width, args=args, low=0,
+                                             high=(1 << width) - 1))
+
+    def _keyed_int(self, op: Op) -> None:
+        self._iop(op, f"{op.name}.{op.attr}")
+
+    def _int(self, op: Op) -> None:
+        args = [self._wide(s) for s in op.src]
+        self.put(op.dst[0], self.ints.op(op.name, op.attr, args))
+
+    def _lop3(self, op: Op) -> None:
+        a, b, c = self.sources(op)
+        self.put(op.dst[0], self.ints.lop3(a, b, c, op.attr))
+
+    def _funnel(self, op: Op) -> None:
+        low, high, n = self.sources(op)
+        count = n if isinstance(n, Poly) else None
+        if count is None or not count.is_const or isinstance(count.const, np.ndarray):
+            self._iop(op, f"{op.name}.{op.attr}")
+            return
+        k = count.const & 0xFFFFFFFF
+        k = k & 31 if op.attr == "wrap" else min(k, 32)
+        whole = self.values.pack([low, high])
+        start = k if op.name == "fshr" else 32 - k
+        self.put(op.dst[0], self.values.extract(whole, start, 32))
+
+    def _carry(self, op: Op) -> None:
+        a, b = (self.values.poly(self._wide(s), op.attr) for s in op.src[:2])
+        cin = self.values.poly(self._wide(op.src[2]), 1)
+        exact = [self.values.zext(x, x.width, 0) for x in (a, b, cin)]
+        if op.name == "carry":
+            total = exact[0].add(exact[1]).add(exact[2]).sub(constant(0, 1 << op.attr))
+            self.put(op.dst[0], self.logic.at_least_zero(total))
+        else:
+            total = exact[0].sub(exact[1]).sub(exact[2])
+            self.put(op.dst[0], self.logic.negate(self.logic.at_least_zero(total)))
+
+    def _icmp(self, op: Op) -> None:
+        cond, kind = op.attr.cond, op.attr.type
+        width = int("".join(ch for ch in kind if ch.isdigit()))
+        a, b = self._wide(op.src[0]), self._wide(op.src[1])
+        a, b = self.values.extract(a, 0, width), self.values.extract(b, 0, width)
+        self.put(op.dst[0], self.logic.compare(cond, kind[0] == "s", width, a, b))
+
+    def _logic(self, op: Op) -> None:
+        a, b = self.predicate(op.src[0]), self.predicate(op.src[1])
+        logic = self.logic
+        if op.name == "pand":
+            made = logic.conjunction([a, b])
+        elif op.name == "por":
+            made = logic.disjunction([a, b])
+        else:
+            made = self.choose_predicate(a, logic.negate(b), b)
+        self.put(op.dst[0], made)
+
+    def _pnot(self, op: Op) -> None:
+        self.put(op.dst[0], self.logic.negate(self.predicate(op.src[0])))
+
+    def _float(self, op: Op) -> None:
+        if op.name == "fldexp":
+            self._iop(op, f"fldexp.{op.attr}")
+            return
+        nodes = [self.values.node(v) for v in self.sources(op)]
+        self.put(op.dst[0], self.floats.op(op.name, op.attr, nodes))
+
+    def _fcmp(self, op: Op) -> None:
+        a, b = (self.values.node(v) for v in self.sources(op))
+        self.put(op.dst[0], self.floats.compare(op.attr, a, b))
+
+    def _fclass(self, op: Op) -> None:
+        args = [self.values.node(self.source(op.src[0]))]
+        self.put(op.dst[0], self.forest.make("fclass", repr(op.attr), width=1, args=args))
+
+    def _fcvt(self, op: Op) -> None:
+        self.put(op.dst[0], self.floats.convert(op.attr, self.source(op.src[0])))
+
+    def _fapprox(self, op: Op) -> None:
+        nodes = [self.values.node(v) for v in self.sources(op)]
+        self.put(op.dst[0], self.floats.approx(op.attr, nodes))

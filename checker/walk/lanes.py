@@ -1,0 +1,245 @@
+"""Lanes: thread indices as literal tables, exchange between lanes as gathers.
+
+In: operations of kind `lane` and barriers of a warp. Out: register values. Where the block size is
+not known there are no lanes to look at, and an exchange is opaque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checker.core import Op
+from checker.tree.nodes import Node
+from checker.tree.poly import Poly, constant
+from checker.tree.values import Value
+
+if TYPE_CHECKING:
+    from checker.walk.engine import Engine
+
+__all__ = ["LaneOps"]
+
+_GRID_LIMIT = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
+
+
+class LaneOps:
+    """Handlers of lane operations for one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.index = np.arange(engine.lanes, dtype=np.int64)
+
+    def handlers(self) -> dict[str, Callable[[Op], None]]:
+        """Return the table rows this module serves."""
+        return {"special": self._special, "gather": self._gather, "first": self._first,
+                "ballot": self._ballot, "lanebit": self._lanebit, "elect": self._elect,
+                "activemask": self._activemask, "redux": self._redux}
+
+    # -- thread and block coordinates
+    def _special(self, op: Op) -> None:
+        value = self._coordinate(op.attr, self.engine.program.reg_widths[op.dst[0]])
+        if value is None:
+            self.engine.opaque(op, f"special register {op.attr}")
+            return
+        self.engine.put(op.dst[0], value)
+
+    def _coordinate(self, name: str, width: int) -> Value | None:
+        engine = self.engine
+        base, _, axis = name.partition(".")
+        block = engine.program.block
+        if base in ("ctaid", "nctaid") and axis:
+            high = _GRID_LIMIT[axis] + (base == "nctaid")
+            return self._symbol(name, width, base == "nctaid", high - (base == "ctaid"))
+        if base == "ntid" and axis:
+            if block is not None:
+                return constant(width, block["xyz".index(axis)])
+            return self._symbol(name, width, 1, 1024)
+        if base == "tid" and axis:
+            if engine.known_block and block is not None:
+                x, y, _z = block
+                table = {"x": self.index % x, "y": self.index // x % y,
+                         "z": self.index // (x * y)}[axis]
+                return constant(width, table)
+            top = 1023
+            if engine.program.max_threads:
+                top = min(top, engine.program.max_threads - 1)
+            return self._symbol(name, width, 0, top)
+        warp = engine.program.warp_size
+        if name == "laneid" and engine.known_block:
+            return constant(width, self.index % warp)
+        if name == "warpid" and engine.known_block:
+            return constant(width, self.index // warp)
+        if name == "nwarpid" and engine.known_block:
+            return constant(width, -(-engine.lanes // warp))
+        return None
+
+    def _symbol(self, name: str, width: int, low: int, high: int) -> Poly:
+        node = self.engine.forest.make("sreg", name, width=32, low=low, high=high, fresh_bit=True)
+        return Poly(width, {(node,): 1})
+
+    # -- exchange
+    def _literal(self, value: Value) -> Any:
+        poly = value if isinstance(value, Poly) else value.poly if value.op == "int" else None
+        if poly is None or not poly.is_const:
+            return None
+        return poly.unsigned_const(self.engine.lanes).astype(np.int64)
+
+    def _lanes_known(self, op: Op) -> bool:
+        if not self.engine.known_block:
+            self.engine.opaque(op, "an exchange between lanes of a block of unknown size")
+            return False
+        return True
+
+    def active(self) -> Any:
+        """Return which lanes are here for certain, or None where that is symbolic per lane."""
+        engine = self.engine
+        mask = np.ones(engine.lanes, dtype=bool)
+        for p in (*_parts(engine.state.path), *_parts(engine.guard)):
+            if p.op == "lanes" and p.table is not None:
+                mask &= p.table
+            elif not p.uniform:
+                return None
+        return mask
+
+    def _gather(self, op: Op) -> None:
+        engine = self.engine
+        if not self._lanes_known(op):
+            return
+        value, lane = engine.sources(op)
+        table = self._literal(lane)
+        active = self.active()
+        if table is None or active is None:
+            engine.opaque(op, "an exchange whose source lane is not known")
+            return
+        warp = engine.program.warp_size
+        source = self.index // warp * warp + table % warp
+        source = np.minimum(source, engine.lanes - 1)
+        if isinstance(value, Node) and value.width == 1:
+            moved: Value = engine.forest.gather(value, source)
+        else:
+            moved = engine.values.gather(value, source)
+        if not bool(active[source][active].all()):
+            pick = np.where(active[source], 0, 1).astype(np.int64)
+            moved = engine.values.mux(pick, [moved, engine.values.undefined(value.width)])
+        engine.put(op.dst[0], moved)
+
+    def _first(self, op: Op) -> None:
+        engine = self.engine
+        value = engine.source(op.src[0])
+        if engine.values.node(value).uniform:
+            engine.put(op.dst[0], value)
+            return
+        if not self._lanes_known(op):
+            return
+        active = self.active()
+        if active is None:
+            engine.opaque(op, "the first active lane is not known")
+            return
+        engine.put(op.dst[0], engine.values.gather(value, self._leaders(active)))
+
+    def _leaders(self, active: Any) -> Any:
+        """The lowest active lane of each lane's warp (its own lane where none is active)."""
+        warp = self.engine.program.warp_size
+        leader = self.index.copy()
+        for start in range(0, self.engine.lanes, warp):
+            on = np.flatnonzero(active[start:start + warp])
+            if len(on):
+                leader[start:start + warp] = start + on[0]
+        return leader
+
+    def _warp_predicate(self, p: Node) -> Any:
+        return p.table if p.op == "lanes" else None
+
+    def _ballot(self, op: Op) -> None:
+        engine = self.engine
+        if not self._lanes_known(op):
+            return
+        p, active = engine.predicate(op.src[0]), self.active()
+        table = self._warp_predicate(p)
+        if active is None:
+            engine.opaque(op, "a vote of lanes that are not known to be here")
+            return
+        if table is None:
+            self._symbolic_ballot(op, p, active)
+            return
+        warp = engine.program.warp_size
+        bits = np.zeros(engine.lanes, dtype=np.uint64)
+        on = table & active
+        for start in range(0, engine.lanes, warp):
+            word = sum(1 << i for i, b in enumerate(on[start:start + warp]) if b)
+            bits[start:start + warp] = np.uint64(word)
+        engine.put(op.dst[0], constant(op.attr, bits.view(np.int64)))
+
+    def _symbolic_ballot(self, op: Op, p: Node, active: Any) -> None:
+        """All bits alike where the predicate is one for the whole block."""
+        engine = self.engine
+        if p.uniform and bool(active.all()) and engine.lanes % engine.program.warp_size == 0:
+            full = constant(op.attr, (1 << min(op.attr, engine.program.warp_size)) - 1)
+            engine.put(op.dst[0], engine.values.select(p, full, constant(op.attr, 0), op.attr))
+            return
+        bits = [engine.values.bit(engine.forest.gather(p, self.index // engine.program.warp_size
+                                                       * engine.program.warp_size + i))
+                for i in range(engine.program.warp_size)]
+        total = Poly(op.attr, {})
+        for i, terms in enumerate(bits):
+            total = total.add(Poly(op.attr, terms).scale(1 << i))
+        engine.put(op.dst[0], total)
+
+    def _lanebit(self, op: Op) -> None:
+        engine = self.engine
+        table = self._literal(engine.source(op.src[0]))
+        if table is None or not engine.known_block:
+            engine.opaque(op, "a bit of a lane mask that is not known")
+            return
+        lane = self.index % engine.program.warp_size
+        engine.put(op.dst[0], engine.forest.lanes_node((table >> lane & 1).astype(bool)))
+
+    def _elect(self, op: Op) -> None:
+        engine = self.engine
+        table = self._literal(engine.source(op.src[0]))
+        active = self.active()
+        if table is None or active is None or not engine.known_block:
+            engine.opaque(op, "an election among lanes that are not known")
+            return
+        lane = self.index % engine.program.warp_size
+        low = table & -table
+        leader = np.log2(np.maximum(low, 1).astype(np.float64)).astype(np.int64)
+        engine.put(op.dst[0], constant(32, leader))
+        if len(op.dst) > 1:
+            engine.put(op.dst[1], engine.forest.lanes_node(lane == leader))
+
+    def _activemask(self, op: Op) -> None:
+        engine = self.engine
+        active = self.active()
+        if active is None or not bool(active.all()) or engine.lanes % engine.program.warp_size:
+            engine.opaque(op, "the set of active lanes is not fixed")
+            return
+        engine.put(op.dst[0], constant(op.attr, (1 << engine.program.warp_size) - 1))
+
+    def _redux(self, op: Op) -> None:
+        """A warp-wide integer reduction: the same operation over gathers."""
+        engine = self.engine
+        kind, dtype = op.attr
+        value = engine.source(op.src[0])
+        mask = self._literal(engine.source(op.src[1]))
+        warp = engine.program.warp_size
+        full = (1 << warp) - 1
+        names = {"add": "iadd", "and": "iand", "or": "ior", "xor": "ixor",
+                 "min": f"imin_{dtype[0]}", "max": f"imax_{dtype[0]}"}
+        if not engine.known_block or mask is None or not bool((mask == full).all()) \
+                or engine.lanes % warp or kind not in names or dtype[0] not in "us" and kind in (
+                    "min", "max"):
+            engine.opaque(op, "a reduction over a part of a warp")
+            return
+        distance = warp // 2
+        while distance:
+            other = engine.values.gather(value, self.index ^ distance)
+            value = engine.ints.op(names[kind], 32, (value, other))
+            distance //= 2
+        engine.put(op.dst[0], value)
+
+
+def _parts(p: Node) -> tuple[Node, ...]:
+    return p.args if p.op == "and" else (p,)

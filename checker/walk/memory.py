@@ -1,0 +1,398 @@
+"""Memory: parameters, loads as leaves, stores as outputs, shared cells, asynchronous copies.
+
+In: operations of kind `memory` and `sync`. Out: register values and `StoreEvent`s. A leaf is a
+function of its address; a buffer that the kernel also writes gives another leaf after each write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checker.core import GENERIC_LOCAL, GENERIC_SHARED, MODULE_BASE, Op
+from checker.tree.nodes import Node
+from checker.tree.poly import Poly, constant
+from checker.tree.values import Value
+from checker.walk.shared import Shared
+from checker.walk.state import GiveUp, StoreEvent
+
+if TYPE_CHECKING:
+    from checker.walk.engine import Engine
+
+__all__ = ["MemoryOps"]
+
+
+class MemoryOps:
+    """Handlers of memory operations for one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.shared = Shared(engine.values, engine.program.warp_size, engine.problem)
+        self.versions: dict[Node | None, int] = {}
+        self.groups: list[list[tuple[Any, Value, Any]]] = []  # committed asynchronous copies
+        self.open: list[tuple[Any, Value, Any]] = []
+
+    def handlers(self) -> dict[str, Callable[[Op], None]]:
+        """Return the table rows this module serves."""
+        return {"load": self._load, "store": self._store, "atomic": self._atomic,
+                "barrier": self._barrier, "acopy": self._acopy,
+                "acopy_commit": self._acopy_commit, "acopy_wait": self._acopy_wait,
+                "ldmatrix": self._ldmatrix, "stmatrix": self._stmatrix}
+
+    # -- addresses
+    def _space(self, space: str, address: Poly) -> tuple[str, Poly]:
+        """Resolve a generic address to the space it points into."""
+        if space != "generic":
+            return space, address
+        c = address.const
+        sample = int(c[0]) if isinstance(c, np.ndarray) else int(c)
+        window = sample & 0xFF00_0000_0000_0000
+        if window == GENERIC_SHARED:
+            return "shared", address.sub(constant(64, GENERIC_SHARED))
+        if window == GENERIC_LOCAL:
+            return "local", address.sub(constant(64, GENERIC_LOCAL))
+        return "global", address
+
+    def _address(self, operand: Any, offset: int) -> Poly:
+        value = self.engine.source(operand)
+        width = value.width
+        poly = self.engine.values.poly(value, width).add(constant(width, offset))
+        if width < 64:
+            poly = self.engine.values.zext(poly, width, 64)
+        return poly
+
+    def _literal(self, poly: Poly) -> Any:
+        if not poly.is_const:
+            return None
+        return poly.unsigned_const(self.engine.lanes).astype(np.int64)
+
+    def base(self, address: Poly) -> Node | None:
+        """Return the pointer parameter an address is based on, if it is just one."""
+        found = [mono[0] for mono, c in address.terms.items()
+                 if len(mono) == 1 and mono[0].op == "param" and mono[0].width == 64
+                 and not isinstance(c, np.ndarray) and c == 1]
+        others = [a for mono in address.terms for a in mono
+                  if a.op in ("load", "param") and a.width == 64 and a not in found]
+        return found[0] if len(found) == 1 and not others else None
+
+    # -- loads
+    def _load(self, op: Op) -> None:
+        engine = self.engine
+        mem = op.attr
+        address = self._address(op.src[0], mem.offset_bytes)
+        space, address = self._space(mem.space, address)
+        step = mem.width_bits // 8
+        for i, dst in enumerate(op.dst):
+            at = address.add(constant(64, i * step))
+            engine.put(dst, self.load(space, at, mem.width_bits, volatile=mem.volatile, op=op))
+
+    def load(self, space: str, at: Poly, width: int, volatile: bool, op: Op) -> Value:
+        """Return what one element's load gives in every lane."""
+        engine = self.engine
+        if space == "param":
+            return self._parameter(at, width)
+        if space == "shared":
+            return self._load_shared(at, width, op)
+        if space in ("local", "scratch"):
+            return self._load_private(at, width)
+        if space == "const" and self._constant_data(at, width) is not None:
+            return self._constant_data(at, width) or constant(width, 0)
+        if volatile:
+            engine.unmodelled("a load that other blocks may race with (volatile or acquire)")
+        return self.leaf(at, width)
+
+    def leaf(self, at: Poly, width: int) -> Node:
+        """Return a global element as a leaf."""
+        engine = self.engine
+        base = self.base(at)
+        version = self.versions.get(base, 0) + self.versions.get(None, 0)
+        if base is None:
+            version = sum(self.versions.values())
+        if base is not None or version:
+            engine.found.loaded.setdefault(base or engine.forest.true, []).append(engine.site)
+        return engine.forest.make("load", f"global.{version}", width=width, poly=at, low=0,
+                                  high=(1 << width) - 1)
+
+    def _parameter(self, at: Poly, width: int) -> Value:
+        engine = self.engine
+        literal = at.const if at.is_const and not isinstance(at.const, np.ndarray) else None
+        if literal is None:
+            raise GiveUp("parameter", "a parameter read at a computed offset", engine.site)
+        for p in engine.program.params:
+            if p.offset_bytes <= literal and literal + width // 8 <= p.offset_bytes + p.size_bytes:
+                delta = literal - p.offset_bytes
+                node = engine.forest.make("param", f"{p.index}+{delta}", width=width, low=0,
+                                          high=(1 << width) - 1)
+                return Poly(width, {(node,): 1})
+        raise GiveUp("parameter", "a read outside the parameters", engine.site)
+
+    def _constant_data(self, at: Poly, width: int) -> Value | None:
+        literal = self._literal(at)
+        if literal is None:
+            return None
+        out = np.zeros(self.engine.lanes, dtype=np.uint64)
+        for lane, address in enumerate(literal.tolist()):
+            for block in self.engine.program.data:
+                start = address - block.address
+                if block.init is not None and 0 <= start and \
+                        start + width // 8 <= len(block.init) and address >= MODULE_BASE:
+                    raw = block.init[start:start + width // 8]
+                    out[lane] = int.from_bytes(raw, "little")
+                    break
+            else:
+                return None
+        return constant(width, out.view(np.int64))
+
+    # -- private memory
+    def _load_private(self, at: Poly, width: int) -> Value:
+        literal = at.const if at.is_const and not isinstance(at.const, np.ndarray) else None
+        if literal is None:
+            raise GiveUp("local", "local memory at an address that differs by lane",
+                         self.engine.site)
+        cells = self.engine.state.private
+        parts: list[Value] = []
+        for i in range(width // 8):
+            cell = cells.get(literal + i)
+            parts.append(self.engine.values.undefined(8) if cell is None
+                         else self.engine.values.extract(cell[0], 8 * cell[1], 8))
+        return self.engine.values.pack(parts)
+
+    def _store_private(self, at: Poly, value: Value) -> None:
+        literal = at.const if at.is_const and not isinstance(at.const, np.ndarray) else None
+        if literal is None:
+            raise GiveUp("local", "local memory at an address that differs by lane",
+                         self.engine.site)
+        if self.engine.guard is not self.engine.forest.true:
+            old = self._load_private(at, value.width)
+            value = self.engine.choose(self.engine.guard, value, old, value.width)
+        for i in range(value.width // 8):
+            self.engine.state.private[literal + i] = (value, i)
+
+    # -- shared memory
+    def active(self) -> tuple[Any, Node]:
+        """Return the lanes that act for certain or perhaps, and the symbolic condition left."""
+        engine = self.engine
+        whole = engine.logic.conjunction([engine.state.path, engine.guard])
+        mask = np.ones(engine.lanes, dtype=bool)
+        rest = []
+        for p in whole.args if whole.op == "and" else (whole,):
+            if p.op == "lanes" and p.table is not None:
+                mask &= p.table
+            else:
+                rest.append(p)
+        return mask, engine.logic.conjunction(rest)
+
+    def _shared_address(self, at: Poly, op: Op) -> Any:
+        literal = self._literal(at)
+        if literal is None or not self.engine.known_block:
+            raise GiveUp("shared-address", "a shared address that is not literal in each lane",
+                         op.site)
+        if bool((literal < 0).any()) or bool((literal > 1 << 20).any()):
+            mask, _rest = self.active()
+            literal = np.where(mask, literal, 0)
+            if bool((literal < 0).any()) or bool((literal > 1 << 20).any()):
+                raise GiveUp("shared-address", "a shared address out of range", op.site)
+        return literal
+
+    def _load_shared(self, at: Poly, width: int, op: Op) -> Value:
+        literal = self._shared_address(at, op)
+        mask, _rest = self.active()
+        return self.shared.load(literal, width, mask)
+
+    def _store_shared(self, at: Poly, value: Value, op: Op) -> None:
+        literal = self._shared_address(at, op)
+        mask, rest = self.active()
+        if rest is not self.engine.forest.true:
+            value = self._conditional(literal, value, mask, rest)
+        self.shared.store(literal, value, mask)
+
+    def _conditional(self, literal: Any, value: Value, mask: Any, rest: Node) -> Value:
+        """A write that happens only where a symbolic condition holds keeps the old bytes."""
+        old = self.shared.load(literal, value.width, mask)
+        return self.engine.choose(rest, value, old, value.width)
+
+    # -- stores
+    def _store(self, op: Op) -> None:
+        engine = self.engine
+        mem = op.attr
+        address = self._address(op.src[0], mem.offset_bytes)
+        space, address = self._space(mem.space, address)
+        step = mem.width_bits // 8
+        if mem.volatile and space == "global":
+            engine.unmodelled("a store that other blocks may wait for (volatile or release)")
+        for i, operand in enumerate(op.src[1:]):
+            value = engine.source(operand)
+            if value.width > mem.width_bits:
+                value = engine.values.extract(value, 0, mem.width_bits)
+            at = address.add(constant(64, i * step))
+            if space == "shared":
+                self._store_shared(at, value, op)
+            elif space in ("local", "scratch"):
+                self._store_private(at, value)
+            else:
+                self.emit("store", "", at, value, op)
+
+    def emit(self, kind: str, attr: str, at: Poly, value: Value, op: Op) -> None:
+        """Record one output element."""
+        engine = self.engine
+        node = engine.values.node(value)
+        guard = engine.logic.conjunction([engine.state.path, engine.guard])
+        base = self.base(at)
+        engine.found.stores.append(StoreEvent(kind, attr, at, node, value.width, guard, op.site,
+                                              len(engine.found.stores), base,
+                                              tuple(engine.loop_stack)))
+        self.versions[base] = self.versions.get(base, 0) + 1
+
+    def _atomic(self, op: Op) -> None:
+        engine = self.engine
+        a = op.attr
+        at = self._address(op.src[0], a.offset_bytes)
+        space, at = self._space(a.space, at)
+        inexact = a.type[0] in "f" or a.type.startswith("bf")
+        if space != "shared" and a.op in ("add", "min", "max", "and", "or", "xor"):
+            if inexact and a.op == "add":
+                engine.found.nondeterministic = True
+            for i, operand in enumerate(op.src[1:]):
+                value = engine.source(operand)
+                self.emit("atomic", f"{a.op}.{a.type}.{a.denorm}",
+                          at.add(constant(64, i * value.width // 8)), value, op)
+            if op.dst:
+                engine.opaque(op, "the old value of an atomic operation")
+                engine.unmodelled("the old value of an atomic operation")
+            return
+        if inexact and a.op == "add":
+            engine.found.nondeterministic = True
+        engine.opaque(op, f"atomic {a.op} on {space} memory")
+        engine.unmodelled(f"atomic {a.op} on {space} memory")
+        self.versions[None] = self.versions.get(None, 0) + 1
+
+    # -- order
+    def _barrier(self, op: Op) -> None:
+        engine = self.engine
+        kind, action = op.attr.kind, op.attr.action
+        if kind == "warp":
+            self.shared.barrier(warp_only=True)
+            return
+        _mask, rest = self.active()
+        everyone = bool(_mask.all()) and (rest.uniform or not engine.known_block)
+        if kind == "cta" and action == "sync" and everyone and not op.attr.has_count:
+            self.shared.barrier(warp_only=False)
+            return
+        if kind == "cta" and action == "sync" and everyone and op.attr.has_count:
+            count = self.engine.source(op.src[1])
+            if isinstance(count, Poly) and count.is_const and not isinstance(
+                    count.const, np.ndarray) and count.const == engine.lanes:
+                self.shared.barrier(warp_only=False)
+                return
+        engine.opaque(op, "a barrier of a part of the block")
+        engine.unmodelled("a barrier of a part of the block")
+
+    # -- asynchronous copies
+    def _acopy(self, op: Op) -> None:
+        engine = self.engine
+        size = op.attr.size_bytes
+        shared_at = self._address(op.src[0], 0)
+        literal = self._shared_address(shared_at, op)
+        at = self._address(op.src[1], 0)
+        count = engine.values.poly(engine.source(op.src[2]), 32)
+        full = constant(32, size)
+        parts: list[Value] = [self.leaf(at.add(constant(64, i)), 32) for i in range(0, size, 4)]
+        value = engine.values.pack(parts)
+        if not count.same(full):
+            p = engine.logic.equal(count, full, 32)
+            nothing = engine.logic.equal(count, constant(32, 0), 32)
+            if engine.logic.disjunction([p, nothing]) is not engine.forest.true:
+                engine.opaque(op, "an asynchronous copy of a part of its bytes")
+                engine.unmodelled("an asynchronous copy of a part of its bytes")
+            zero = engine.values.pack([constant(32, 0)] * (size // 4)) if size > 8 \
+                else constant(8 * size, 0)
+            value = engine.values.select(p, value, zero, 8 * size)
+        mask, rest = self.active()
+        if rest is not engine.forest.true:
+            value = self._conditional(literal, value, mask, rest)
+        self.shared._grow(int(literal.max()) + size)
+        lanes = np.flatnonzero(mask)
+        index = literal[lanes, None] + np.arange(size)
+        late = self.shared._unordered(self.shared.read[:, index], self.shared.reader[index],
+                                      lanes[:, None])
+        if bool(late.any()):
+            engine.problem("race", "an asynchronous copy overwrites bytes another lane may read")
+        np.add.at(self.shared.pending, index, 1)
+        self.open.append((literal, value, mask))
+
+    def _acopy_commit(self, op: Op) -> None:
+        self.groups.append(self.open)
+        self.open = []
+
+    def _acopy_wait(self, op: Op) -> None:
+        keep = op.attr
+        ready: list[list[tuple[Any, Value, Any]]] = []
+        if keep is None:
+            ready, self.groups = [*self.groups, self.open], []
+            self.open = []
+        else:
+            split = max(len(self.groups) - keep, 0)
+            ready, self.groups = self.groups[:split], self.groups[split:]
+        for group in ready:
+            for literal, value, mask in group:
+                lanes = np.flatnonzero(mask)
+                index = literal[lanes, None] + np.arange(value.width // 8)
+                np.subtract.at(self.shared.pending, index, 1)
+                self.shared.store(literal, value, mask)
+
+    # -- matrices of 8 x 8 halves
+    def _rows(self, op: Op) -> Any:
+        attr = op.attr
+        if attr.rows != 8 or attr.cols != 8 or attr.elem_bits != 16 or not self.engine.known_block:
+            return None
+        return self._shared_address(self._space_shared(op), op)
+
+    def _space_shared(self, op: Op) -> Poly:
+        at = self._address(op.src[0], 0)
+        c = at.const
+        sample = int(c[0]) if isinstance(c, np.ndarray) else int(c)
+        if sample & 0xFF00_0000_0000_0000 == GENERIC_SHARED:
+            return at.sub(constant(64, GENERIC_SHARED))
+        return at
+
+    def _ldmatrix(self, op: Op) -> None:
+        engine = self.engine
+        rows = self._rows(op)
+        mask, _rest = self.active()
+        if rows is None or not bool(mask.all()):
+            engine.opaque(op, "a matrix load of a shape that is not modelled")
+            return
+        lane = np.arange(engine.lanes, dtype=np.int64)
+        warp, t = lane // 32 * 32, lane % 32
+        for i, dst in enumerate(op.dst):
+            if op.attr.trans:
+                halves: list[Value] = []
+                for h in (0, 1):
+                    at = rows[warp + 8 * i + 2 * (t % 4) + h] + 2 * (t // 4)
+                    halves.append(self.shared.load(at, 16, mask))
+                engine.put(dst, engine.values.pack(halves))
+            else:
+                at = rows[warp + 8 * i + t // 4] + 4 * (t % 4)
+                engine.put(dst, self.shared.load(at, 32, mask))
+
+    def _stmatrix(self, op: Op) -> None:
+        engine = self.engine
+        rows = self._rows(op)
+        mask, rest = self.active()
+        if rows is None or not bool(mask.all()) or not rest.uniform:
+            engine.opaque(op, "a matrix store of a shape that is not modelled")
+            return
+        lane = np.arange(engine.lanes, dtype=np.int64)
+        warp, t = lane // 32 * 32, lane % 32
+        for i, operand in enumerate(op.src[1:]):
+            value = engine.source(operand)
+            pieces = [(value, rows[warp + 8 * i + t // 4] + 4 * (t % 4))]
+            if op.attr.trans:
+                pieces = [(engine.values.extract(value, 16 * h, 16),
+                           rows[warp + 8 * i + 2 * (t % 4) + h] + 2 * (t // 4)) for h in (0, 1)]
+            for piece, at in pieces:
+                if rest is not engine.forest.true:
+                    piece = self._conditional(at, piece, mask, rest)
+                self.shared.store(at, piece, mask)

@@ -1,0 +1,412 @@
+"""From stores to the canonical form: output coordinates, one hash an element, coverage.
+
+In: the engine after its run. Out: `OutputGroup`s: for each buffer the set of (element as function
+of the output coordinates, tree) and which coordinates are written. A tile that covers a complete
+residue system of its coordinates is said to be complete, so tile shapes drop out; any other set is
+kept as it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checker.tree.hashing import Hash, key, mix, ordered
+from checker.tree.nodes import Node
+from checker.tree.poly import Poly, constant
+from checker.tree.result import Element, OutputGroup, Slot
+from checker.tree.rewrite import Pivot, Rewriter
+from checker.tree.values import Value
+from checker.walk.state import StoreEvent
+
+if TYPE_CHECKING:
+    from checker.walk.engine import Engine
+
+__all__ = ["group_outputs"]
+
+
+def _split(engine: Engine, event: StoreEvent) -> list[tuple[Poly, Node, int]]:
+    """Split a stored value into its parts; a mere copy into bytes."""
+    values = engine.values
+    node = event.value
+    parts: list[tuple[int, Node]] = []
+
+    def cut(v: Value, at: int) -> None:
+        n = values.node(v)
+        if n.op == "pack":
+            for p in n.args:
+                cut(p, at)
+                at += p.width
+        elif n.width > 8 and n.width % 8 == 0 and _is_copy(n):
+            for i in range(0, n.width, 8):
+                parts.append((at + i, values.node(values.extract(n, i, 8))))
+        else:
+            parts.append((at, n))
+
+    if event.kind == "store":
+        cut(node, 0)
+    else:
+        parts.append((0, node))
+    if any(at % 8 for at, _n in parts):
+        parts = [(0, node)]
+    return [(event.address.add(constant(64, at // 8)), n, i) for i, (at, n) in enumerate(parts)]
+
+
+def _is_copy(node: Node, depth: int = 12) -> bool:
+    """Tell whether a value only moves loaded or literal bytes."""
+    if node.op == "load" or (node.op == "int" and node.poly is not None and node.poly.is_const):
+        return True
+    if depth == 0 or node.op not in ("gather", "mux", "select", "pack"):
+        return False
+    args = node.args[1:] if node.op == "select" else node.args
+    return all(_is_copy(a, depth - 1) for a in args)
+
+
+def slots_of(engine: Engine) -> list[Slot]:
+    """Return every stored part of the kernel, in program order."""
+    out: list[Slot] = []
+    for event in engine.found.stores:
+        mask = np.ones(engine.lanes, dtype=bool)
+        rest: list[Node] = []
+        for p in event.guard.args if event.guard.op == "and" else (event.guard,):
+            if p.op == "lanes" and p.table is not None:
+                mask &= p.table
+            else:
+                rest.append(p)
+        if not bool(mask.any()):
+            continue
+        guard = engine.logic.conjunction(rest)
+        for address, node, part in _split(engine, event):
+            out.append(Slot(event, address, node, guard, mask, part))
+    return out
+
+
+# --- coordinates ------------------------------------------------------------------------------
+
+
+def is_launch(node: Node, engine: Engine) -> bool:
+    """Tell whether an atom is a block coordinate (or a token computed from one)."""
+    if node.op == "sreg":
+        return node.attr.startswith("ctaid") or node.attr.startswith("tid")
+    if node.op == "kappa":
+        return True
+    return node.op in ("iop", "imin_s", "imin_u") and node.uniform and any(
+        bit & node.deps and atom.op == "sreg" and atom.attr.startswith("ctaid")
+        for bit, atom in engine.forest.bits.items()) and node.width == 32
+
+
+def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
+                pivots: dict[Node, Pivot]) -> None:
+    """Collect the coordinates of an address: for each parameter part, its block index."""
+    groups: dict[tuple[Node, ...], dict[Any, Any]] = {}
+    for mono, c in poly.terms.items():
+        launch = tuple(a for a in mono if is_launch(a, engine))
+        rest = tuple(a for a in mono if a not in launch)
+        groups.setdefault(rest, {})[launch] = c
+    ranked = sorted(groups.items(), key=lambda kv: _rest_key(kv[0]))
+    for rest, parts in ranked:
+        singles = [(m[0], c) for m, c in parts.items() if len(m) == 1 and m[0] not in pivots
+                   and not isinstance(c, np.ndarray)]
+        singles.sort(key=lambda item: (abs(item[1]), item[0].attr))
+        if singles:
+            atom, scale = singles[0]
+            offset = parts.get((), 0)
+            if not rest and unit > 1:
+                scaled = _over(unit, scale, offset)
+                if scaled is not None:
+                    scale, offset = scaled
+            if scale < 0:
+                continue
+            y = engine.forest.make("y", f"{path}|{_rest_key(rest)}", width=64, low=None, high=None)
+            form = Poly(0, {(atom,): scale}).add(constant(0, offset))
+            bounds = form.range()
+            exact = bounds is not None and bounds[0] >= 0 and \
+                bounds[1] < 1 << (poly.width - 1 if poly.width else 62)
+            pivots[atom] = Pivot(atom, y, scale, offset, poly.width, exact)
+    casts = [a for mono in poly.terms for a in mono if a.op in ("sext", "zext") and a.poly]
+    casts.sort(key=lambda a: _shape_key(a))
+    for atom in casts:
+        assert atom.poly is not None
+        find_pivots(engine, atom.poly, f"{path}/{atom.op}", 1, pivots)
+
+
+def _rest_key(rest: tuple[Node, ...]) -> str:
+    return ",".join(sorted(_shape_key(a) for a in rest))
+
+
+def _shape_key(atom: Node) -> str:
+    """Name a parameter part without lanes: its operator, attribute, and its symbols' names."""
+    if atom.poly is None:
+        return f"{atom.op}:{atom.attr}"
+    inner = sorted(
+        "*".join(sorted(f"{a.op}:{a.attr}" for a in mono)) for mono in atom.poly.terms if mono)
+    return f"{atom.op}:{atom.attr}({'+'.join(inner)})"
+
+
+def _over(unit: int, scale: int, offset: Any) -> tuple[int, Any] | None:
+    if scale % unit:
+        return None
+    if isinstance(offset, np.ndarray):
+        return None if bool((offset % unit).any()) else (scale // unit, offset // unit)
+    return None if offset % unit else (scale // unit, offset // unit)
+
+
+# --- guards -----------------------------------------------------------------------------------
+
+
+def elementwise_guard(engine: Engine, guard: Node, pivots: dict[Node, Pivot]) -> Node:
+    """Return the guard that a vector access tests for its first element, for this element.
+
+    `v < n` with v a multiple of e says the same as `v + j < n`, 0 <= j < e, where n is a multiple
+    of e; that n is one becomes a premise.
+    """
+    conjs = guard.args if guard.op == "and" else (guard,)
+    out = []
+    for p in conjs:
+        out.append(_shifted(engine, p, pivots) if p.op == "ge0" else p)
+    return engine.logic.conjunction(out)
+
+
+def _shifted(engine: Engine, p: Node, pivots: dict[Node, Pivot]) -> Node:
+    assert p.poly is not None
+    launch = [(m, c) for m, c in p.poly.terms.items()
+              if any(a.deps & ~1 and (a in pivots or a.op in ("sext", "zext")) for a in m)]
+    if len(launch) != 1 or len(launch[0][0]) != 1:
+        return p
+    (atom,), c = launch[0]
+    others = [a for m in p.poly.terms for a in m if a is not atom]
+    if not all(_plain_parameter(a) for a in others) or isinstance(c, np.ndarray):
+        return p
+    if atom in pivots:
+        return _shift_plain(engine, p, atom, c, pivots[atom])
+    inner = atom.poly
+    if inner is None or c != -1 or isinstance(p.poly.const, np.ndarray) or p.poly.const != -1:
+        return p
+    for pivot in pivots.values():
+        form = Poly(0, {(pivot.atom,): pivot.scale}).add(constant(0, pivot.offset))
+        gap = form.to_width(inner.width).sub(inner)
+        shift = _small_shift(gap, inner.tz())
+        if shift is None:
+            continue
+        moved = engine.values.cast(atom.op, form.to_width(inner.width), inner.width)
+        engine.found.premises.add(f"divisible:{_parameter_names(others)}%{1 << _log(shift)}")
+        rest = Poly(0, {m: k for m, k in p.poly.terms.items() if m != (atom,)})
+        return engine.logic.at_least_zero(rest.sub(Poly(0, {(moved,): 1})))
+    return p
+
+
+def _shift_plain(engine: Engine, p: Node, atom: Node, c: int, pivot: Pivot) -> Node:
+    """The same where the index cannot wrap: P - scale * atom - table - 1 >= 0."""
+    assert p.poly is not None
+    if c != -pivot.scale or not pivot.exact:
+        return p
+    const = p.poly.const
+    first = Poly(0, {(atom,): pivot.scale}).add(constant(0, -const - 1))
+    form = Poly(0, {(atom,): pivot.scale}).add(constant(0, pivot.offset))
+    shift = _small_shift(form.sub(first), first.tz())
+    if shift is None:
+        return p
+    others = [a for m in p.poly.terms for a in m if a is not atom]
+    engine.found.premises.add(f"divisible:{_parameter_names(others)}%{1 << _log(shift)}")
+    return engine.logic.at_least_zero(p.poly.sub(form.sub(first)))
+
+
+def _small_shift(gap: Poly, zeros: int) -> int | None:
+    """Return the largest literal of a gap that lies in [0, 2**zeros), if it is not 0."""
+    if not gap.is_const:
+        return None
+    c = gap.const
+    low, high = (int(c.min()), int(c.max())) if isinstance(c, np.ndarray) else (c, c)
+    return high if 0 <= low and 0 < high < 1 << min(zeros, 5) else None
+
+
+def _log(shift: int) -> int:
+    return shift.bit_length()
+
+
+def _plain_parameter(a: Node) -> bool:
+    if a.op == "param":
+        return True
+    return a.op in ("sext", "zext") and a.poly is not None and a.poly.atom() is not None \
+        and a.poly.atom().op == "param"  # type: ignore[union-attr]
+
+
+def _parameter_names(atoms: list[Node]) -> str:
+    names = set()
+    for a in atoms:
+        inner = a.poly.atom() if a.poly is not None else a
+        if inner is not None and inner.op == "param":
+            names.add(inner.attr.split("+")[0])
+    return "arg" + ",".join(sorted(names))
+
+
+# --- groups -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Elements of one buffer before they are classed."""
+
+    coords: list[Any] = field(default_factory=list)  # [lanes][coordinates]
+    digests: list[Any] = field(default_factory=list)  # [lanes][2]
+    places: list[Any] = field(default_factory=list)  # [lanes][2], hash of the address alone
+    slots: list[tuple[Slot, Rewriter]] = field(default_factory=list)
+    index: list[Any] = field(default_factory=list)  # [lanes][slot, lane]
+
+
+def group_outputs(engine: Engine) -> list[OutputGroup]:
+    """Return the canonical outputs of a finished walk."""
+    slots = slots_of(engine)
+    unit: dict[Node | None, int] = {}
+    for slot in slots:
+        width = slot.value.width // 8 or 1
+        old = unit.get(slot.event.base, width)
+        unit[slot.event.base] = min(old, width)
+    rewriters: dict[Any, Rewriter] = {}
+    buffers: dict[tuple[Any, str], dict[Any, _Rows]] = {}
+    for slot in slots:
+        pivots: dict[Node, Pivot] = {}
+        find_pivots(engine, slot.address, "", unit[slot.event.base], pivots)
+        guard = elementwise_guard(engine, slot.guard, pivots)
+        memo = (tuple((a.serial, p.scale, _bytes(p.offset)) for a, p in pivots.items()),
+                slot.guard.serial, guard.serial)
+        rewriter = rewriters.get(memo)
+        if rewriter is None:
+            known = {*_conj(slot.guard), *_conj(guard)}
+            rewriter = rewriters[memo] = Rewriter(engine.logic, pivots.values(), known)
+        _add_rows(engine, buffers, slot, guard, pivots, rewriter)
+    for rewriter in rewriters.values():
+        if rewriter.wrapped:
+            engine.found.premises.add("no-index-wrap")
+    return [_finish(engine, base, kind, by_shape) for (base, kind), by_shape in buffers.items()]
+
+
+def _bytes(c: Any) -> Any:
+    return c.tobytes() if isinstance(c, np.ndarray) else c
+
+
+def _conj(p: Node) -> tuple[Node, ...]:
+    return p.args if p.op == "and" else (p,)
+
+
+def _add_rows(engine: Engine, buffers: Any, slot: Slot, guard: Node, pivots: dict[Node, Pivot],
+              rewriter: Rewriter) -> None:
+    plain = Rewriter(engine.logic, pivots.values())
+    place = plain.poly(slot.address)
+    if plain.wrapped:
+        engine.found.premises.add("no-index-wrap")
+    guard_h = plain.h(guard)
+    loops = _loop_hash(slot, plain)
+    tag = key(f"{slot.event.kind}|{slot.event.attr}|{slot.value.width}")
+    digest = ordered(mix(tag, place), [guard_h, rewriter.h(slot.value), loops])
+    lanes = np.flatnonzero(slot.lanes)
+    ordered_pivots = sorted(pivots.values(), key=lambda p: p.y.attr)
+    shape = tuple((p.y.attr, p.scale, _launch_name(p.atom)) for p in ordered_pivots)
+    kind = f"{slot.event.kind}|{slot.event.attr}"
+    rows = buffers.setdefault((slot.event.base, kind), {}).setdefault(shape, _Rows())
+    coords = np.zeros((len(lanes), len(ordered_pivots)), dtype=np.int64)
+    for i, p in enumerate(ordered_pivots):
+        coords[:, i] = p.offset[lanes] if isinstance(p.offset, np.ndarray) else p.offset
+    rows.coords.append(coords)
+    for name, h in (("digests", digest), ("places", place)):
+        wide = h[:, lanes] if h.shape[1] > 1 else np.repeat(h, len(lanes), axis=1)
+        getattr(rows, name).append(wide.T)
+    rows.index.append(np.stack((np.full(len(lanes), len(rows.slots)), lanes), axis=1))
+    rows.slots.append((slot, rewriter))
+
+
+def _loop_hash(slot: Slot, rewriter: Rewriter) -> Hash:
+    out = key("loops")
+    for condition in slot.event.loops:
+        out = mix(out, rewriter.h(condition))
+    return out
+
+
+def _launch_name(atom: Node) -> str:
+    """Name the block index a coordinate stands on; any grid axis does, a token is itself."""
+    if atom.op == "sreg":
+        return "grid" if atom.attr.startswith("ctaid") else "thread"
+    if atom.op == "kappa":
+        return "loop"
+    from checker.tree.hashing import hex_of
+    return hex_of(atom.h)
+
+
+def _finish(engine: Engine, base: Node | None, kind: str, by_shape: dict[Any, _Rows]
+            ) -> OutputGroup:
+    group = OutputGroup(base, kind)
+    widths = {slot.value.width for rows in by_shape.values() for slot, _r in rows.slots}
+    group.ordered = len(by_shape) > 1 or len(widths) > 1
+    if len({_symbolic(slot) for rows in by_shape.values() for slot, _r in rows.slots}) > 1:
+        engine.found.premises.add("distinct-outputs")
+    for shape, rows in by_shape.items():
+        coords = np.concatenate(rows.coords)
+        digests = np.concatenate(rows.digests)
+        places = np.concatenate(rows.places)
+        index = np.concatenate(rows.index)
+        if kind.startswith("store") and _conflict(coords, places, digests):
+            group.ordered = True
+        _classes(group, shape, rows, coords, digests, index)
+    if group.ordered:
+        _keep_order(engine, group)
+    group.elements.sort(key=lambda e: (e.digest, e.coverage))
+    return group
+
+
+def _symbolic(slot: Slot) -> Any:
+    """Return an address without its literal part, as an identity."""
+    return Poly(64, {m: c for m, c in slot.address.terms.items() if m}).key()
+
+
+def _conflict(coords: Any, places: Any, digests: Any) -> bool:
+    """Tell whether one element is written twice with different trees."""
+    whole = np.concatenate((places.view(np.int64), coords), axis=1)
+    where = np.unique(whole, axis=0, return_inverse=True)[1].ravel()
+    both = np.concatenate((where[:, None], digests.view(np.int64)), axis=1)
+    return len(np.unique(both, axis=0)) != int(where.max()) + 1
+
+
+def _classes(group: OutputGroup, shape: Any, rows: _Rows, coords: Any, digests: Any,
+             index: Any) -> None:
+    """Class the elements by digest; say of each class which coordinates it covers."""
+    _kinds, first, inverse = np.unique(digests, axis=0, return_index=True, return_inverse=True)
+    inverse = inverse.ravel()
+    order = np.argsort(inverse, kind="stable")
+    counts = np.bincount(inverse)
+    at = 0
+    scales = np.array([s for _y, s, _n in shape], dtype=np.int64)
+    for i, count in enumerate(counts.tolist()):
+        members = order[at:at + count]
+        at += count
+        digest = f"{int(digests[first[i]][0]):016x}{int(digests[first[i]][1]):016x}"
+        where = np.unique(coords[members], axis=0)
+        multiple = count != len(where) and group.kind.startswith("atomic")
+        coverage = _coverage(shape, where, scales)
+        if multiple:
+            coverage += f"|times{count}"
+        slot, rewriter = rows.slots[int(index[first[i]][0])]
+        group.elements.append(Element(digest, coverage, len(where), slot,
+                                      int(index[first[i]][1]), rewriter))
+
+
+def _coverage(shape: Any, where: Any, scales: Any) -> str:
+    names = ",".join(y for y, _s, _n in shape)
+    if not len(scales):
+        return "one"
+    indices = [n for _y, _s, n in shape]
+    complete = len(where) == int(np.prod(scales.astype(object))) and \
+        bool((where >= 0).all()) and bool((where < scales).all())
+    if complete and all(n == "grid" for n in indices):
+        return f"all:{names}"
+    listed = where.astype("<i8").tobytes()
+    digest = key(f"{shape!r}|{listed.hex()}")
+    tag = "all" if complete else "some"
+    return f"{tag}:{names}:{int(digest[0, 0]):016x}{int(digest[1, 0]):016x}"
+
+
+def _keep_order(engine: Engine, group: OutputGroup) -> None:
+    """Elements are written more than once: the order of the stores is part of the result."""
+    for element in group.elements:
+        element.coverage += f"|order{element.slot.event.order}"

@@ -1,0 +1,246 @@
+"""`walk`: a program to its outputs' canonical trees, or to its normalised text where that fails.
+
+In: `core.Program`. Out: `WalkResult`. Never raises on account of the kernel: fuel, time and
+constructs without a sound abstraction end in a result that equals nothing but its own text.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from checker.core import Program
+from checker.results import Opaque, Reason
+from checker.tree.nodes import Forest, Fuel, Node
+from checker.tree.poly import TooLarge
+from checker.tree.result import OutputGroup, Slot, WalkResult
+from checker.tree.rewrite import Rewriter
+from checker.tree.text import normalised_text
+from checker.walk.engine import Engine
+from checker.walk.outputs import group_outputs
+from checker.walk.state import GiveUp
+
+__all__ = ["walk"]
+
+_RACES = ("race",)
+
+
+def walk(program: Program, *, seconds: float = 20.0, max_nodes: int = 60_000) -> WalkResult:
+    """Return the canonical outputs of a kernel, for every launch."""
+    started = time.monotonic()
+    engine: Engine | None = None
+    try:
+        engine = Engine(program, seconds, max_nodes)
+        engine.run()
+        groups = group_outputs(engine)
+        result = _result(engine, groups)
+    except GiveUp as err:
+        result = _text_result(program, engine, err.code, err.message, err.site)
+    except Fuel as err:
+        result = _text_result(program, engine, "fuel", f"limit reached: {err}", -1)
+    except TooLarge:
+        result = _text_result(program, engine, "fuel", "an index expression is too large", -1)
+    except RecursionError:
+        result = _text_result(program, engine, "fuel", "nesting too deep", -1)
+    result.millis = 1000 * (time.monotonic() - started)
+    return result
+
+
+# --- a walked kernel --------------------------------------------------------------------------
+
+
+def _result(engine: Engine, groups: list[OutputGroup]) -> WalkResult:
+    found = engine.found
+    reached, undefined = _reach(engine, groups)
+    findings = [_reason(engine.program, code, message, site)
+                for site, code, message in found.findings]
+    if undefined:
+        findings.append(Reason("undefined", "a value that was never written reaches an output"))
+    findings += [_reason(engine.program, "finding", message, site)
+                 for site, message in engine.program.findings]
+    in_place = _in_place(engine, groups)
+    for site, reason in [*found.unmodelled, *in_place]:
+        findings.append(_reason(engine.program, "unmodelled", reason, site))
+    opaque = tuple(_opaque(engine.program, site, reason, site in reached)
+                   for site, reason in sorted(found.opaque.items()))
+    premises = _premises(engine)
+    digest = _digest(groups)
+    modelled = not (reached or undefined or found.unmodelled or in_place or found.nondeterministic
+                    or any(code in _RACES for _s, code, _m in found.findings)
+                    or engine.program.findings)
+    count = sum(e.count for g in groups for e in g.elements)
+    return WalkResult(engine.program, digest, modelled, groups, opaque, premises, tuple(findings),
+                      found.nondeterministic or undefined, "", engine.forest,
+                      f"{len(groups)} buffers, {count} elements a block, "
+                      f"{len(engine.forest.nodes)} nodes")
+
+
+def _premises(engine: Engine) -> tuple[str, ...]:
+    out = set(engine.found.premises) | set(engine.program.premises)
+    out |= {"grid-covers", "no-alias", "race-free", "nan-payload"}
+    names = {n.attr for n in engine.forest.nodes if n.op == "sreg"}
+    if any(n.startswith("nctaid") for n in names):
+        out.add("same-grid")
+    if not engine.known_block:
+        out.add("same-block")
+    if any(n.op == "mma" for n in engine.forest.nodes):
+        out.add(f"matrix-model:{engine.program.target}")
+    if any(n.op == "fapprox" for n in engine.forest.nodes):
+        out.add("approx-unit")
+    return tuple(sorted(out))
+
+
+def _digest(groups: list[OutputGroup]) -> str:
+    lines = ["sb1"]
+    for group in groups:
+        base = group.base.attr if group.base is not None else "?"
+        for e in group.elements:
+            lines.append(f"{base}|{group.kind}|{e.digest}|{e.coverage}")
+    return xxhash.xxh3_128_hexdigest("\n".join([lines[0], *sorted(lines[1:])]).encode())
+
+
+def _reach(engine: Engine, groups: list[OutputGroup]) -> tuple[set[int], bool]:
+    """Return the sites of opaque nodes that outputs depend on; whether undefined bits reach one."""
+    sites: set[int] = set()
+    undefined = False
+    seen: dict[tuple[int, int], Any] = {}
+    done: set[int] = set()
+    for group in groups:
+        for element in group.elements:
+            slot = element.slot
+            if id(slot) in done:
+                continue
+            done.add(id(slot))
+            undefined |= _reach_slot(engine, slot, element.rewriter, sites, seen)
+    for event in engine.found.stores:
+        for node in (event.value, event.guard):
+            if node.tainted and node.op == "opaque":
+                sites.add(node.site)
+    return sites, undefined
+
+
+def _reach_slot(engine: Engine, slot: Slot, rewriter: Rewriter, sites: set[int],
+                seen: dict[tuple[int, int], Any]) -> bool:
+    roots = [slot.value, slot.guard, *(a for m in slot.address.terms for a in m)]
+    work = [(n, slot.lanes) for n in roots if n.tainted]
+    undefined = False
+    group = id(rewriter)
+    while work:
+        node, lanes = work.pop()
+        memo = seen.get((group, node.serial))
+        if memo is not None:
+            fresh = lanes & ~memo
+            if not bool(fresh.any()):
+                continue
+            seen[(group, node.serial)] = memo | lanes
+            lanes = fresh
+        else:
+            seen[(group, node.serial)] = lanes
+        if node.op == "undef":
+            undefined = True
+        elif node.op == "opaque":
+            sites.add(node.site)
+        work.extend(_reach_kids(engine, node, lanes, rewriter))
+    return undefined
+
+
+def _reach_kids(engine: Engine, node: Node, lanes: Any, rewriter: Rewriter
+                ) -> list[tuple[Node, Any]]:
+    if node.op == "gather" and node.table is not None:
+        moved = np.zeros(len(lanes), dtype=bool)
+        moved[node.table[lanes]] = True
+        return [(node.args[0], moved)] if node.args[0].tainted else []
+    if node.op == "mux" and node.table is not None:
+        out = [(a, lanes & (node.table == i)) for i, a in enumerate(node.args)]
+        return [(a, m) for a, m in out if a.tainted and bool(m.any())]
+    if node.op == "select":
+        p, a, b = node.args
+        if engine.logic.implies(rewriter.known, p):
+            return [(a, lanes)] if a.tainted else []
+        if engine.logic.implies(rewriter.known, engine.logic.negate(p)):
+            return [(b, lanes)] if b.tainted else []
+    kids = list(node.kids)
+    if node.op == "fold":
+        kids += node.extra.parts()
+    return [(k, lanes) for k in kids if k.tainted]
+
+
+def _in_place(engine: Engine, groups: list[OutputGroup]) -> list[tuple[int, str]]:
+    """Buffers both read and written: sound only where each element reads no other element."""
+    written = {g.base for g in groups}
+    both = [b for b in engine.found.loaded if b in written or b is engine.forest.true
+            or None in written]
+    if not both or not groups:
+        return []
+    problems: list[tuple[int, str]] = []
+    for group in groups:
+        for element in group.elements:
+            bad = _reads_elsewhere(engine, element.slot, set(both), group.base)
+            if bad is not None:
+                problems.append(bad)
+                break
+    return problems
+
+
+def _reads_elsewhere(engine: Engine, slot: Slot, bases: set[Node], own: Node | None
+                     ) -> tuple[int, str] | None:
+    work = [slot.value, slot.guard, *(a for m in slot.address.terms for a in m)]
+    seen: set[int] = set()
+    memory = engine.memory
+    while work:
+        node = work.pop()
+        if node.serial in seen:
+            continue
+        seen.add(node.serial)
+        work.extend(node.kids)
+        if node.op == "fold":
+            work.extend(node.extra.parts())
+        if node.op != "load" or node.poly is None:
+            continue
+        base = memory.base(node.poly)
+        if base is not None and base not in bases:
+            continue
+        if base is None and node.attr == "global.0" and engine.forest.true not in bases:
+            continue
+        gap = node.poly.sub(slot.address)
+        inside = gap.is_const and not isinstance(gap.const, np.ndarray) and \
+            abs(gap.const) < slot.event.width // 8
+        if not (inside and own is base and node.attr == "global.0"):
+            return (slot.event.site, "a buffer is read and written, and an element may read another")
+    return None
+
+
+def _opaque(program: Program, site: int, reason: str, reaches: bool) -> Opaque:
+    where = program.sites[site]
+    return Opaque(where.text.split()[0] if where.text.split() else reason,
+                  f"{where.text}  ({reason})", where.span, where.loc, reaches)
+
+
+def _reason(program: Program, code: str, message: str, site: int) -> Reason:
+    if site < 0:
+        return Reason(code, message)
+    where = program.sites[site]
+    return Reason(code, message, where.span.line, None, where.loc, None)
+
+
+# --- a kernel that signs its text -------------------------------------------------------------
+
+
+def _text_result(program: Program, engine: Engine | None, code: str, message: str, site: int
+                 ) -> WalkResult:
+    digest = xxhash.xxh3_128_hexdigest(normalised_text(program).encode())
+    forest: Forest | None = engine.forest if engine is not None else None
+    nondeterministic = engine.found.nondeterministic if engine is not None else False
+    nondeterministic |= any(
+        op.name == "atomic" and op.attr.op == "add" and op.attr.type[0] in "fb"
+        and op.attr.type not in ("b32", "b64") for op in program.ops)
+    opaque = ()
+    if site >= 0:
+        opaque = (_opaque(program, site, message, True),)
+    return WalkResult(program, digest, False, [], opaque,
+                      tuple(sorted({*program.premises, "grid-covers"})),
+                      (_reason(program, code, message, site),), nondeterministic,
+                      f"{code}: {message}", forest, f"signs its text ({message})")

@@ -1,0 +1,201 @@
+"""Shared memory of one block: every byte knows which lane of which value it came from.
+
+In: literal addresses for each lane, values, barriers. Out: the value that each lane reads, as lane
+gathers of what was stored. A read that no barrier orders after another lane's write is reported,
+so is a write over bytes that another lane read since the last barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from checker.tree.nodes import Node
+from checker.tree.values import Value, Values
+
+__all__ = ["Shared"]
+
+Table = npt.NDArray[np.int64]
+_NOBODY = -1
+_SEVERAL = -2
+
+
+class Shared:
+    """The shared bytes of a block; `report(code, message)` is told of missing barriers."""
+
+    def __init__(self, values: Values, warp: int, report: Callable[[str, str], None]) -> None:
+        self.values = values
+        self.warp = warp
+        self.report = report
+        self.entries: list[Value] = []
+        self.size = 0
+        self.writer = np.zeros(0, dtype=np.int64)
+        self.lane = np.zeros(0, dtype=np.int64)
+        self.off = np.zeros(0, dtype=np.int64)
+        self.wrote = np.zeros((2, 0), dtype=np.int64)  # epoch of the last write: block, warp
+        self.read = np.zeros((2, 0), dtype=np.int64)  # epoch of the last read
+        self.reader = np.zeros(0, dtype=np.int64)
+        self.pending = np.zeros(0, dtype=np.int64)  # asynchronous copies under way
+        self.epoch = [1, 1]
+
+    def copy(self) -> Shared:
+        """Return an independent copy (entries are shared, they never change)."""
+        other = Shared(self.values, self.warp, self.report)
+        other.entries = list(self.entries)
+        other.size = self.size
+        for name in ("writer", "lane", "off", "wrote", "read", "reader", "pending"):
+            setattr(other, name, getattr(self, name).copy())
+        other.epoch = list(self.epoch)
+        return other
+
+    def _grow(self, size: int) -> None:
+        if size <= self.size:
+            return
+        more = max(size, 2 * self.size, 4096) - self.size
+        pad = np.zeros(more, dtype=np.int64)
+        self.writer = np.concatenate((self.writer, pad + _NOBODY))
+        self.lane = np.concatenate((self.lane, pad))
+        self.off = np.concatenate((self.off, pad))
+        self.reader = np.concatenate((self.reader, pad + _NOBODY))
+        self.pending = np.concatenate((self.pending, pad))
+        two = np.zeros((2, more), dtype=np.int64)
+        self.wrote = np.concatenate((self.wrote, two), axis=1)
+        self.read = np.concatenate((self.read, two), axis=1)
+        self.size += more
+
+    # -- order
+    def barrier(self, warp_only: bool) -> None:
+        """All lanes (of a warp) have come so far."""
+        self.epoch[1] += 1
+        if not warp_only:
+            self.epoch[0] += 1
+
+    def _unordered(self, epochs: Any, who: Any, me: Any) -> Any:
+        """Which accesses by `who` may run at the same time as one by `me`."""
+        same_warp = (who // self.warp == me // self.warp) & (who != _SEVERAL)
+        late = np.where(same_warp, epochs[1] >= self.epoch[1], epochs[0] >= self.epoch[0])
+        return late & (who != me) & (who != _NOBODY)
+
+    # -- access
+    def _bytes(self, address: Table, count: int, active: npt.NDArray[np.bool_]) -> Table:
+        lanes = np.flatnonzero(active)
+        if len(lanes):
+            self._grow(int(address[lanes].max()) + count)
+        return address[lanes, None] + np.arange(count)
+
+    def store(self, address: Table, value: Value, active: npt.NDArray[np.bool_]) -> None:
+        """Write a value's bytes at each active lane's address."""
+        count = value.width // 8
+        index = self._bytes(address, count, active)
+        if not index.size:
+            return
+        me = np.flatnonzero(active)[:, None]
+        if bool(self._unordered(self.read[:, index], self.reader[index], me).any()):
+            self.report("race", "shared bytes are overwritten while another lane may read them")
+        clash = self._unordered(self.wrote[:, index],
+                                np.where(self.writer[index] >= 0, self.lane[index], _NOBODY), me)
+        entry = len(self.entries)
+        self.entries.append(value)
+        flat = index.ravel()
+        if bool(clash.any()) or len(np.unique(flat)) != len(flat):
+            self._same_or_report(index, value, active)
+        self.writer[index] = entry
+        self.lane[index] = np.broadcast_to(me, index.shape)
+        self.off[index] = np.broadcast_to(np.arange(count), index.shape)
+        self.wrote[0, index], self.wrote[1, index] = self.epoch
+
+    def _same_or_report(self, index: Table, value: Value,
+                        active: npt.NDArray[np.bool_]) -> None:
+        """Two lanes write one place: harmless only where both write one value."""
+        h = self.values.node(value).h
+        lanes = np.flatnonzero(active)
+        row = h[:, lanes] if h.shape[1] > 1 else np.repeat(h, len(lanes), axis=1)
+        first: dict[int, int] = {}
+        for i, start in enumerate(index[:, 0].tolist()):
+            j = first.setdefault(start, i)
+            if (row[:, i] != row[:, j]).any():
+                self.report("race", "two lanes write different values to one shared address")
+                return
+        if len(first) == len(lanes):
+            self.report("race", "two lanes write one shared address with no barrier between")
+
+    def load(self, address: Table, width: int, active: npt.NDArray[np.bool_]) -> Value:
+        """Return `width` bits at each active lane's address."""
+        count = width // 8
+        index = self._bytes(address, count, active)
+        if not index.size:
+            return self.values.undefined(width)
+        me = np.flatnonzero(active)[:, None]
+        writer, lane, off = self.writer[index], self.lane[index], self.off[index]
+        if bool(self._unordered(self.wrote[:, index],
+                                np.where(writer >= 0, lane, _NOBODY), me).any()):
+            self.report("race", "a shared read that no barrier orders after another lane's write")
+        if bool(self.pending[index].any()):
+            self.report("race", "a shared read while an asynchronous copy may still write there")
+        fresh = self.read[0, index] < self.epoch[0]
+        other = ~fresh & (self.reader[index] != me)
+        self.reader[index] = np.where(other, _SEVERAL, np.broadcast_to(me, index.shape))
+        self.read[0, index], self.read[1, index] = self.epoch
+        grain = _grain(writer, lane, off, count)
+        parts = [self._chunk(writer[:, i], lane[:, i], off[:, i], grain, active)
+                 for i in range(0, count, grain)]
+        return parts[0] if len(parts) == 1 else self.values.pack(parts)
+
+    def _chunk(self, writer: Table, lane: Table, off: Table, grain: int,
+               active: npt.NDArray[np.bool_]) -> Value:
+        """Return `grain` bytes that lie together in one stored value of one lane."""
+        values = self.values
+        total = len(active)
+        lanes = np.flatnonzero(active)
+        sources, which = np.unique(writer * 4096 + off, return_inverse=True)
+        table = np.zeros(total, dtype=np.int64)
+        table[lanes] = lane
+        options: list[Value] = []
+        for source in sources.tolist():
+            if source < 0:
+                options.append(values.undefined(8 * grain))
+                continue
+            part = values.extract(self.entries[source // 4096], 8 * (source % 4096), 8 * grain)
+            mine = table.copy()
+            chosen = lanes[which == len(options)]
+            keep = np.zeros(total, dtype=bool)
+            keep[chosen] = True
+            mine[~keep] = table[chosen[0]]
+            options.append(values.gather(part, mine))
+        if len(options) == 1:
+            return options[0]
+        pick = np.zeros(total, dtype=np.int64)
+        pick[lanes] = which
+        return values.mux(pick, options)
+
+    def known(self, address: Table, width: int, active: npt.NDArray[np.bool_]) -> bool:
+        """Tell whether all those bytes were written."""
+        index = self._bytes(address, width // 8, active)
+        return bool((self.writer[index] >= 0).all())
+
+    def state_key(self) -> list[tuple[int, int]]:
+        """Return the extents in use, for comparing states."""
+        used = np.flatnonzero(self.writer >= 0)
+        return [] if not len(used) else [(int(used[0]), int(used[-1]))]
+
+
+def _grain(writer: Table, lane: Table, off: Table, count: int) -> int:
+    """Return the largest power-of-two chunk that lies together in every lane."""
+    grain = count
+    while grain > 1:
+        if count % grain == 0:
+            w = writer.reshape(len(writer), -1, grain)
+            ln = lane.reshape(w.shape)
+            o = off.reshape(w.shape)
+            together = (w == w[:, :, :1]) & (ln == ln[:, :, :1]) & (
+                o == o[:, :, :1] + np.arange(grain))
+            if bool((together | ((w < 0) & (w[:, :, :1] < 0))).all()):
+                return grain
+        grain //= 2
+    return 1
+
+
+_ = Node
