@@ -8,7 +8,7 @@ from importlib import import_module
 __all__ = ["MODULES", "register_all"]
 
 MODULES = ("integer", "floating", "compare", "logic", "move", "convert", "memory", "lanes", "sync",
-           "control", "matrix")
+           "control", "matrix", "bulk", "tensor")
 
 
 def register_all() -> None:

@@ -6,9 +6,9 @@ and floats: the row looks at the type and hands floats to rows/floating.py.
 
 from __future__ import annotations
 
+import checker.ptx.rows.floating as floating
 from checker.core import Const, Source
 from checker.ptx.context import Line, Refuse, row, width_of
-import checker.ptx.rows.floating as floating
 
 FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64")
 INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
