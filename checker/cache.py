@@ -13,18 +13,21 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checker.results import CHECKER_VERSION, Signature
+from checker.errors import LaunchError, SamebitsError
+from checker.results import CHECKER_VERSION, KernelInput, Partition, Signature
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["Cache", "default_path", "fingerprint", "open_default", "signature_from_json"]
+__all__ = [
+    "Cache", "default_path", "fingerprint", "open_default", "partition", "signature_from_json",
+]
 
 MAX_BYTES = 512 * 2**20  # of stored answers; the least recently written go first
 _SCHEMA = """
@@ -195,6 +198,34 @@ class Cache:
 def open_default() -> Cache:
     """The cache at its default place."""
     return Cache(default_path())
+
+
+def partition(
+    kernels: Iterable[KernelInput], cache: Cache, *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Partition:
+    """`checker.api.partition` with each kernel examined behind the cache."""
+    from checker import api
+
+    inputs = list(kernels)
+    known: dict[Any, Any] = {}
+    items, errors = [], []
+    for number, kernel in enumerate(inputs, 1):
+        question = (kernel.text, kernel.isa, kernel.kernel, kernel.launches)
+        try:
+            key = cache.key("examine", *question)
+            data = cache.get(key)
+            if data is None:
+                data = api.examine(kernel, known=known).to_json()
+                cache.put(key, "examine", data)
+            items.append((kernel, replace(api.Examined.from_json(data), name=kernel.name)))
+        except LaunchError as error:
+            errors.append((kernel.name, f"launch facts: {error}"))
+        except SamebitsError as error:
+            errors.append((kernel.name, str(error)))
+        if progress is not None:
+            progress(number, len(inputs))
+    return api.classify(items, errors)
 
 
 def signature_from_json(data: dict[str, Any]) -> Signature:

@@ -8,7 +8,8 @@ agree; `$launch K` lines are ignored when launch facts are given.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
@@ -78,7 +79,7 @@ def sign(
 def compare(
     a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = None,
     kernel_a: str | None = None, kernel_b: str | None = None, launch_a: Any = None,
-    launch_b: Any = None, strict: bool = False,
+    launch_b: Any = None, strict: bool = False, file_a: str = "", file_b: str = "",
 ) -> Verdict:
     one, two = sign(a, kernel=kernel_a), sign(b, kernel=kernel_b)
     if launch_a is not None and "grid" not in launch_a:
@@ -99,41 +100,57 @@ def compare(
     return Verdict("unproved", "", ("contraction",), (reason,), one, two)
 
 
-def partition(
-    kernels: Iterable[KernelInput], *, progress: Callable[[int, int], None] | None = None
+@dataclass(frozen=True)
+class Examined:
+    """What the toy knows of one kernel: its class, or none."""
+
+    name: str
+    key: str
+    basis: str
+
+    def to_json(self) -> dict[str, str]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, str]) -> Examined:
+        return Examined(**data)
+
+
+def examine(kernel: KernelInput, *, known: Any = None) -> Examined:
+    signature = sign(kernel.text, kernel=kernel.kernel, file=kernel.name)
+    if not signature.modelled:
+        return Examined(kernel.name, "", "")
+    if kernel.launches:
+        body = [c for _, c in _body(kernel.text, kernel.kernel)[1] if c[0] != "$"]
+        digest = hashlib.md5("\n".join(body).encode()).hexdigest()
+        return Examined(kernel.name, f"sb1l-{digest}", "launch")
+    return Examined(kernel.name, signature.text, "static")
+
+
+def classify(
+    items: Sequence[tuple[KernelInput, Examined]], errors: Sequence[tuple[str, str]] = ()
 ) -> Partition:
-    groups: dict[str, list[KernelInput]] = {}
-    unproved, errors = [], []
-    for kernel in kernels:
-        try:
-            signature = sign(kernel.text, kernel=kernel.kernel)
-        except InputError as error:
-            errors.append((kernel.name, str(error)))
-            continue
-        if signature.modelled:
-            key = signature.text
-            if kernel.launches:
-                body = [c for _, c in _body(kernel.text, kernel.kernel)[1] if c[0] != "$"]
-                key = "sb1l-" + hashlib.md5("\n".join(body).encode()).hexdigest()
-            groups.setdefault(key, []).append(kernel)
-        else:
-            unproved.append((kernel.name, (Reason("opaque", "an opaque construct"),)))
+    groups: dict[tuple[str, str], list[str]] = {}
+    for _, found in items:
+        if found.key:
+            groups.setdefault((found.key, found.basis), []).append(found.name)
     classes = tuple(
-        EqualClass(
-            key, "launch" if key.startswith("sb1l") else "static", tuple(k.name for k in members),
-            {}, ("contraction",),
-        )
-        for key, members in groups.items()
+        EqualClass(key, basis, tuple(members), {}, ("contraction",))
+        for (key, basis), members in groups.items()
     )
-    return Partition(classes, tuple(unproved), tuple(errors), ())
+    why = (Reason("opaque", "an opaque construct"),)
+    unproved = tuple((found.name, why) for _, found in items if not found.key)
+    return Partition(classes, unproved, tuple(errors), ())
 
 
-def tree_text(text: str, *, isa: str | None = None, kernel: str | None = None) -> str:
+def tree_text(
+    text: str, *, isa: str | None = None, kernel: str | None = None, file: str = "<text>"
+) -> str:
     return "\n".join(f"{code}  @{number}" for number, code in _body(text, kernel)[1])
 
 
 def coverage(
-    text: str, *, isa: str | None = None, kernel: str | None = None
+    text: str, *, isa: str | None = None, kernel: str | None = None, file: str = "<text>"
 ) -> dict[str, tuple[int, int]]:
     out: dict[str, tuple[int, int]] = {}
     for _, code in _body(text, kernel)[1]:
@@ -148,6 +165,6 @@ def coverage(
 def module() -> ModuleType:
     """The toy as a module object that can stand in for `checker.api`."""
     toy = ModuleType("checker.api")
-    for function in (kernels_in, sign, compare, partition, tree_text, coverage):
+    for function in (kernels_in, sign, compare, Examined, examine, classify, tree_text, coverage):
         setattr(toy, function.__name__, function)
     return toy

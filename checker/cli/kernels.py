@@ -180,6 +180,7 @@ def compare(
         api.compare(
             text_a.text, text_b.text, isa_a=text_a.isa, isa_b=text_b.isa, kernel_a=name_a,
             kernel_b=name_b, launch_a=facts_a, launch_b=facts_b, strict=strict,
+            file_a=text_a.file, file_b=text_b.file,
         )
         for name_a, name_b in pairing.pairs
     ]
@@ -242,7 +243,8 @@ def tree(
 
     source = _load(file, isa)
     trees = [
-        (name, api.tree_text(source.text, isa=isa, kernel=name)) for name in source.pick(kernel)
+        (name, api.tree_text(source.text, isa=isa, kernel=name, file=source.file))
+        for name in source.pick(kernel)
     ]
     if as_json:
         rows = [{"file": source.file, "kernel": name, "tree": text} for name, text in trees]
@@ -275,7 +277,9 @@ def coverage(
         if kernel is not None and kernel not in (one.kernel, source.entry):
             continue
         try:
-            counts = api.coverage(one.text, isa=one.isa or isa, kernel=one.kernel)
+            counts = api.coverage(
+                one.text, isa=one.isa or isa, kernel=one.kernel, file=source.file
+            )
         except SamebitsError as error:
             errors.append((source.file, str(error)))
             continue

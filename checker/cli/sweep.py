@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from checker import knobs, sources
+from checker import cache, knobs, sources
 from checker.cache import Cache, open_default
 from checker.cli import render
 from checker.cli.status import EQUAL, UNPROVED, UNREADABLE, guarded
 from checker.errors import UsageError
-from checker.results import KernelInput, Partition
+from checker.results import Partition
 from checker.sources import Source
 
 if TYPE_CHECKING:
@@ -116,9 +116,8 @@ def partition(
     if not chosen and not found.errors:
         raise UsageError(f"no kernel found under {', '.join(paths)}")
     with _progress(len(chosen)) as progress:
-        answer = _decide(
-            Cache(None) if no_cache else open_default(), [s.input for s in chosen], progress
-        )
+        store = Cache(None) if no_cache else open_default()
+        answer = cache.partition([s.input for s in chosen], store, progress=progress)
     groups = group_sources(chosen, answer)
     errors = [*((e.name, e.message) for e in found.errors), *answer.errors]
     invariant = _invariance(groups) if batch_invariant else None
@@ -134,21 +133,6 @@ def partition(
         raise typer.Exit(UNREADABLE)
     proved = invariant is None or all(row["invariant"] for row in invariant)
     raise typer.Exit(EQUAL if proved else UNPROVED)
-
-
-def _decide(
-    cache: Cache, inputs: Sequence[KernelInput], progress: Callable[[int, int], None]
-) -> Partition:
-    """`checker.api.partition` behind the answer cache."""
-    from pydantic import TypeAdapter
-
-    from checker import api
-
-    question = tuple(asdict(one) for one in inputs)
-    data = cache.ask(
-        "partition", question, lambda: api.partition(inputs, progress=progress).to_json()
-    )
-    return TypeAdapter(Partition).validate_python(data)
 
 
 @contextmanager
