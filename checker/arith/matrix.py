@@ -153,7 +153,7 @@ def _probe(a: _Parts, b: _Parts, c: _Parts) -> Doubles | None:
 
 def _truncate(sig: Ints, shift: Ints) -> Ints:
     """sig / 2**shift toward zero."""
-    out: Ints = np.sign(sig) * (np.abs(sig) >> np.minimum(shift, 62))
+    out: Ints = (np.sign(sig) * (np.abs(sig) >> np.minimum(shift, 62))).astype(np.int64)
     return out
 
 
