@@ -30,6 +30,7 @@ from checker.results import KernelInput, Partition, Signature, Verdict
 __all__ = ["Client", "Job", "ServerError"]
 
 T = TypeVar("T")
+_NO_FILES: Mapping[str, str] = {}
 
 
 class ServerError(SamebitsError):
@@ -91,12 +92,12 @@ class Client:
     ) -> Signature:
         """Sign one kernel; raises InputError, UsageError, ServerError."""
         body = {"text": text, "isa": isa, "kernel": kernel}
-        return _record(Signature, self._ask("POST", "/v1/sign", body, file))
+        return _record(Signature, self._ask("POST", "/v1/sign", body, {"<text>": file}))
 
     def compare(
         self, a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = None,
         kernel_a: str | None = None, kernel_b: str | None = None, launch_a: Any = None,
-        launch_b: Any = None, strict: bool = False,
+        launch_b: Any = None, strict: bool = False, file_a: str = "<a>", file_b: str = "<b>",
     ) -> Verdict:
         """Compare two kernels; raises InputError, UsageError, LaunchError, ServerError."""
         body = {
@@ -104,7 +105,7 @@ class Client:
             "b": {"text": b, "isa": isa_b, "kernel": kernel_b, "launch": launch_b},
             "strict": strict,
         }
-        data = self._ask("POST", "/v1/compare", body)
+        data = self._ask("POST", "/v1/compare", body, {"<a>": file_a, "<b>": file_b})
         return _record(Verdict, {**data, "kind": data["verdict"]})
 
     def outline(
@@ -163,7 +164,7 @@ class Client:
             with self._http.stream("GET", f"/v1/jobs/{job_id}/events") as answer:
                 if answer.status_code != 200:
                     answer.read()
-                    _fail(answer, "<text>")
+                    _fail(answer, {})
                 name = ""
                 for line in answer.iter_lines():
                     if line.startswith("event: "):
@@ -200,7 +201,7 @@ class Client:
         return job.result
 
     def _ask(
-        self, method: str, path: str, body: Any = None, file: str = "<text>",
+        self, method: str, path: str, body: Any = None, files: Mapping[str, str] = _NO_FILES,
     ) -> dict[str, Any]:
         for attempt in range(self._retries + 1):
             try:
@@ -216,7 +217,7 @@ class Client:
                     data: dict[str, Any] = answer.json()
                     return data
                 if answer.status_code not in (429, 503) or attempt == self._retries:
-                    _fail(answer, file)
+                    _fail(answer, files)
             time.sleep(0.25 * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
 
@@ -230,7 +231,7 @@ def _job(data: Mapping[str, Any]) -> Job:
                data.get("result"), data.get("error"))
 
 
-def _fail(answer: httpx.Response, file: str) -> NoReturn:
+def _fail(answer: httpx.Response, files: Mapping[str, str]) -> NoReturn:
     """Raise what a problem document stands for."""
     try:
         problem = answer.json()
@@ -239,7 +240,7 @@ def _fail(answer: httpx.Response, file: str) -> NoReturn:
     except (ValueError, KeyError, TypeError):
         raise ServerError(f"HTTP status {answer.status_code}", answer.status_code) from None
     if kind == "input":
-        raise InputError([_diagnostic(place, file) for place in problem["diagnostics"]])
+        raise InputError([_diagnostic(place, files) for place in problem["diagnostics"]])
     if kind == "usage":
         raise UsageError(detail)
     if kind == "launch":
@@ -247,8 +248,9 @@ def _fail(answer: httpx.Response, file: str) -> NoReturn:
     raise ServerError(f"{problem.get('title', kind)}: {detail}", answer.status_code, kind)
 
 
-def _diagnostic(place: Mapping[str, Any], file: str) -> Diagnostic:
-    named = place["file"] if place["file"] != "<text>" else file
+def _diagnostic(place: Mapping[str, Any], files: Mapping[str, str]) -> Diagnostic:
+    """A diagnostic with the caller's own name of the file."""
+    named = files.get(place["file"], place["file"])
     return Diagnostic(place["message"], Span(**place["span"]), place["hint"], named,
                       place["source_line"])
 

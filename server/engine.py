@@ -7,9 +7,10 @@ process borders and be stored. Knows nothing about what the answers mean.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +18,7 @@ from checker.errors import InputError, LaunchError, SamebitsError, UsageError
 from checker.results import KernelInput
 from server.worker import report_progress
 
-__all__ = ["CALLS", "Outcome", "call"]
+__all__ = ["CALLS", "Outcome", "call", "provisional_class"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +80,20 @@ def _examine(api: ModuleType, p: Mapping[str, Any]) -> Any:
     return api.examine(_kernel(p)).to_json()
 
 
+def provisional_class(examined: Mapping[str, Any]) -> str:
+    """A label that kernels of one class mostly share, for progress events only."""
+    digests = examined["digests"]
+    if digests and None not in digests:
+        joint = hashlib.sha256("|".join(digests).encode()).hexdigest()
+        return f"launch-{joint[:32]}"
+    return str(examined["signature"]["text"])
+
+
 def _classify(api: ModuleType, p: Mapping[str, Any]) -> Any:
     items = []
     for number, (kernel, examined) in enumerate(p["items"]):
-        items.append((_kernel(kernel), api.Examined.from_json(examined)))
+        found = api.Examined.from_json(examined)
+        items.append((_kernel(kernel), replace(found, name=kernel["name"])))
         if number % 64 == 0:
             report_progress(number, len(p["items"]))
     return api.classify(items, [tuple(error) for error in p["errors"]]).to_json()

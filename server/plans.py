@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from server.engine import Outcome
+from server.engine import Outcome, provisional_class
 from server.jobstore import Item, Job
 from server.service import Service
 from server.store import Answer, answer_key
@@ -70,7 +70,7 @@ class Partition:
 
     def class_key(self, answer: Answer) -> str:
         """See `Plan.class_key`."""
-        return str(answer.outcome.value["class_key"])
+        return provisional_class(answer.outcome.value)
 
     async def result(
         self, service: Service, job: Job, items: Sequence[Item], answers: Mapping[str, Answer],
@@ -138,7 +138,14 @@ class Check:
 
 
 def _errors(items: Sequence[Item]) -> list[tuple[str, str]]:
-    return [(item.name, str(item.error["message"])) for item in items if item.error is not None]
+    """Names and messages; the engine knew the kernel by its digest."""
+    told = []
+    for item in items:
+        if item.error is not None:
+            message = str(item.error["message"])
+            known_as = item.digest[:12]
+            told.append((item.name, message.replace(known_as, item.name) if known_as else message))
+    return told
 
 
 _PLANS: dict[str, Plan] = {"partition": Partition(), "check": Check()}

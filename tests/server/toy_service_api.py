@@ -95,8 +95,9 @@ def compare(
 
 @dataclass(frozen=True)
 class Examined:
+    name: str
     signature: Signature
-    class_key: str
+    digests: tuple[str | None, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -108,13 +109,13 @@ class Examined:
                                 for o in plain["opaque"])
         plain["premises"] = tuple(plain["premises"])
         plain["findings"] = ()
-        return Examined(Signature(**plain), data["class_key"])
+        return Examined(data["name"], Signature(**plain), tuple(data["digests"]))
 
 
 def examine(kernel: KernelInput) -> Examined:
     _count("examine", kernel.text)
     signature = sign(kernel.text, isa=kernel.isa, kernel=kernel.kernel)
-    return Examined(signature, signature.text)
+    return Examined(kernel.name, signature)
 
 
 def classify(
@@ -122,7 +123,7 @@ def classify(
 ) -> Partition:
     groups: dict[str, list[KernelInput]] = {}
     for kernel, examined in items:
-        groups.setdefault(examined.class_key, []).append(kernel)
+        groups.setdefault(examined.signature.text, []).append(kernel)
     classes = tuple(
         EqualClass(key, "static", tuple(k.name for k in members), dict(members[0].config))
         for key, members in sorted(groups.items()))
