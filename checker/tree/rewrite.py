@@ -37,6 +37,7 @@ class Pivot:
     offset: Any
     width: int
     exact: bool
+    lifted: Node | None = None  # the widened scale * atom, where the address holds that
 
 
 class Rewriter:
@@ -54,6 +55,7 @@ class Rewriter:
         for p in self.pivots:
             self.mask |= p.deps
         self.fixed: dict[Node, Hash] = {}
+        self.moved: dict[Node, Pivot | None] = {}
 
     def child(self, fixed: dict[Node, Hash]) -> Rewriter:
         """Return a rewriter that gives some symbols (of a loop) other hashes."""
@@ -76,6 +78,8 @@ class Rewriter:
             if node in memo:
                 stack.pop()
                 continue
+            if node.poly is not None:
+                self._lift(node.poly)
             waiting = [k for k in self._kids(node) if k.deps & self.mask and k not in memo]
             if waiting:
                 stack.extend(waiting)
@@ -116,10 +120,44 @@ class Rewriter:
 
     def poly(self, poly: Poly) -> Hash:
         """Return the hash of a polynomial (its atoms are hashed first)."""
+        self._lift(poly)
         for mono in poly.terms:
             for atom in mono:
                 self.h(atom)
         return self.poly_hash(poly)
+
+    def _lift(self, poly: Poly) -> None:
+        """Rewrite the widened sums among a polynomial's atoms: ext(p) = ext(p') + literal."""
+        if not self.pivots:
+            return
+        for mono in poly.terms:
+            for atom in mono:
+                if atom.op in ("sext", "zext") and atom.poly is not None and atom.deps & self.mask \
+                        and atom not in self.moved:
+                    self._lift(atom.poly)
+                    self.moved[atom] = self._lifted(atom)
+
+    def _lifted(self, atom: Node) -> Pivot | None:
+        assert atom.poly is not None
+        terms = self.terms(atom.poly)
+        if any(den != 1 for _c, den in terms.values()):
+            return None
+        poly = Poly(atom.poly.width, {m: settle(c, atom.poly.width)
+                                      for m, (c, _d) in terms.items()})
+        poly = Poly(poly.width, {m: c for m, c in poly.terms.items() if not is_zero(c)})
+        c = poly.const
+        low, high = (int(c.min()), int(c.max())) if isinstance(c, np.ndarray) else (c, c)
+        if low < 0 and high <= 0 and -low < 1 << min(atom.poly.tz(), atom.poly.width - 1):
+            poly = poly.sub(Poly(poly.width, {(): c}))
+        else:
+            c = 0
+        forest = self.logic.forest
+        y = forest.make(atom.op, atom.attr, width=atom.width, poly=poly, low=atom.low,
+                        high=atom.high)
+        return Pivot(atom, y, 1, coef_mul(c, -1, 0), 0, True)
+
+    def _pivot(self, atom: Node) -> Pivot | None:
+        return self.pivots.get(atom) or self.moved.get(atom)
 
     def poly_hash(self, poly: Poly) -> Hash:
         """Hash a polynomial whose atoms are hashed already."""
@@ -130,20 +168,20 @@ class Rewriter:
             if mono:
                 tag = key("mono")
                 for atom in mono:
-                    tag = tag + finish(self.of(atom))
+                    tag = tag + finish(self.h(atom))
             total = total + _hash_fraction(tag, c, den, poly.width)
         return mix(key(f"poly{poly.width}"), finish(total))
 
     # -- substitution
     def terms(self, poly: Poly) -> dict[tuple[Node, ...], Fraction]:
         """Return the polynomial's terms with pivots replaced."""
-        if not any(a in self.pivots for mono in poly.terms for a in mono):
+        if not any(self._pivot(a) for mono in poly.terms for a in mono):
             return {m: (c, 1) for m, c in poly.terms.items()}
         out: dict[tuple[Node, ...], Fraction] = {}
         work: list[tuple[tuple[Node, ...], Any, int]] = [(m, c, 1) for m, c in poly.terms.items()]
         while work:
             mono, c, den = work.pop()
-            pivot = next((self.pivots[a] for a in mono if a in self.pivots), None)
+            pivot = next((p for p in map(self._pivot, mono) if p is not None), None)
             if pivot is None:
                 self._collect(out, mono, c, den, poly.width)
                 continue

@@ -120,8 +120,7 @@ class Values:
         shifted = _unsigned_form(poly, source)
         if shifted is not None:
             return shifted.to_width(width)
-        atom = self.cast("zext", poly, source)
-        return Poly(width, {(atom,): 1})
+        return self._cast_sum("zext", poly, source, width)
 
     def sext(self, poly: Poly, source: int, width: int) -> Poly:
         """Sign-extend, likewise."""
@@ -133,8 +132,22 @@ class Values:
         half = 1 << (source - 1)
         if bounds is not None and bounds[0] >= -half and bounds[1] < half:
             return poly.to_width(width)
-        atom = self.cast("sext", poly, source)
-        return Poly(width, {(atom,): 1})
+        return self._cast_sum("sext", poly, source, width)
+
+    def _cast_sum(self, op: str, poly: Poly, source: int, width: int) -> Poly:
+        """Take a literal below the other terms' common power of two out of a cast.
+
+        ext(p + c) = ext(p) + c where p is a multiple of 2**k and 0 <= c < 2**k: adding c to a
+        multiple of 2**k crosses neither 2**source nor its half.
+        """
+        c = poly.const
+        symbols = Poly(source, {m: v for m, v in poly.terms.items() if m})
+        top = 1 << min(symbols.tz(), source - 1)
+        low, high = (int(c.min()), int(c.max())) if isinstance(c, np.ndarray) else (c, c)
+        if (low, high) != (0, 0) and 0 <= low and high < top:
+            atom = self.cast(op, symbols, source)
+            return Poly(width, {(atom,): 1}).add(constant(width, c))
+        return Poly(width, {(self.cast(op, poly, source),): 1})
 
     def cast(self, op: str, poly: Poly, source: int) -> Node:
         """Return the integer that a polynomial modulo 2**source stands for, as an atom."""

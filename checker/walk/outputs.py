@@ -102,7 +102,7 @@ def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
     """Collect the coordinates of an address: for each parameter part, its block index."""
     groups: dict[tuple[Node, ...], dict[Any, Any]] = {}
     for mono, c in poly.terms.items():
-        launch = tuple(a for a in mono if is_launch(a, engine))
+        launch = tuple(a for a in mono if is_launch(a, engine) or _block_part(a, engine))
         rest = tuple(a for a in mono if a not in launch)
         groups.setdefault(rest, {})[launch] = c
     ranked = sorted(groups.items(), key=lambda kv: _rest_key(kv[0]))
@@ -119,6 +119,21 @@ def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
                     scale, offset = scaled
             if scale < 0:
                 continue
+            lifted = None
+            if atom.poly is not None and atom.op in ("sext", "zext"):
+                if scale != 1:
+                    continue
+                lifted = atom
+                (atom,), scale = next(iter(atom.poly.terms.items()))
+                if atom in pivots or scale < 0:
+                    continue
+                y = engine.forest.make("y", f"{path}/{lifted.op}|", width=64)
+                form = Poly(0, {(atom,): scale}).add(constant(0, offset))
+                bounds = form.range()
+                width = lifted.poly.width if lifted.poly else 32
+                exact = bounds is not None and bounds[0] >= 0 and bounds[1] < 1 << (width - 1)
+                pivots[atom] = Pivot(atom, y, scale, offset, width, exact, lifted)
+                continue
             y = engine.forest.make("y", f"{path}|{_rest_key(rest)}", width=64, low=None, high=None)
             form = Poly(0, {(atom,): scale}).add(constant(0, offset))
             bounds = form.range()
@@ -130,6 +145,14 @@ def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
     for atom in casts:
         assert atom.poly is not None
         find_pivots(engine, atom.poly, f"{path}/{atom.op}", 1, pivots)
+
+
+def _block_part(atom: Node, engine: Engine) -> bool:
+    """Tell whether an atom is a block index times a literal, widened."""
+    if atom.op not in ("sext", "zext") or atom.poly is None or len(atom.poly.terms) != 1:
+        return False
+    (mono, c), = atom.poly.terms.items()
+    return len(mono) == 1 and not isinstance(c, np.ndarray) and is_launch(mono[0], engine)
 
 
 def _rest_key(rest: tuple[Node, ...]) -> str:
@@ -170,47 +193,31 @@ def elementwise_guard(engine: Engine, guard: Node, pivots: dict[Node, Pivot]) ->
 
 
 def _shifted(engine: Engine, p: Node, pivots: dict[Node, Pivot]) -> Node:
+    """Rewrite `P - v - 1 >= 0`, P of parameters, v a coordinate less a small literal."""
     assert p.poly is not None
-    launch = [(m, c) for m, c in p.poly.terms.items()
-              if any(a.deps & ~1 and (a in pivots or a.op in ("sext", "zext")) for a in m)]
-    if len(launch) != 1 or len(launch[0][0]) != 1:
-        return p
-    (atom,), c = launch[0]
-    others = [a for m in p.poly.terms for a in m if a is not atom]
-    if not all(_plain_parameter(a) for a in others) or isinstance(c, np.ndarray):
-        return p
-    if atom in pivots:
-        return _shift_plain(engine, p, atom, c, pivots[atom])
-    inner = atom.poly
-    if inner is None or c != -1 or isinstance(p.poly.const, np.ndarray) or p.poly.const != -1:
-        return p
+    others = [a for m in p.poly.terms for a in m if _plain_parameter(a)]
+    first = Poly(0, {m: c for m, c in p.poly.terms.items()
+                     if not m or not all(_plain_parameter(a) for a in m)})
+    first = first.neg().sub(constant(0, 1))
     for pivot in pivots.values():
-        form = Poly(0, {(pivot.atom,): pivot.scale}).add(constant(0, pivot.offset))
-        gap = form.to_width(inner.width).sub(inner)
-        shift = _small_shift(gap, inner.tz())
+        if pivot.lifted is not None:
+            form = Poly(0, {(pivot.lifted,): 1})
+        elif pivot.exact:
+            form = Poly(0, {(pivot.atom,): pivot.scale})
+        else:
+            continue
+        gap = form.add(constant(0, pivot.offset)).sub(first)
+        zeros = first.tz()
+        if pivot.lifted is not None:
+            assert pivot.lifted.poly is not None
+            literal = Poly(0, {(): first.const} if () in first.terms else {})
+            zeros = min(literal.tz(), pivot.lifted.poly.tz())
+        shift = _small_shift(gap, zeros)
         if shift is None:
             continue
-        moved = engine.values.cast(atom.op, form.to_width(inner.width), inner.width)
         engine.found.premises.add(f"divisible:{_parameter_names(others)}%{1 << _log(shift)}")
-        rest = Poly(0, {m: k for m, k in p.poly.terms.items() if m != (atom,)})
-        return engine.logic.at_least_zero(rest.sub(Poly(0, {(moved,): 1})))
+        return engine.logic.at_least_zero(p.poly.sub(gap))
     return p
-
-
-def _shift_plain(engine: Engine, p: Node, atom: Node, c: int, pivot: Pivot) -> Node:
-    """The same where the index cannot wrap: P - scale * atom - table - 1 >= 0."""
-    assert p.poly is not None
-    if c != -pivot.scale or not pivot.exact:
-        return p
-    const = p.poly.const
-    first = Poly(0, {(atom,): pivot.scale}).add(constant(0, -const - 1))
-    form = Poly(0, {(atom,): pivot.scale}).add(constant(0, pivot.offset))
-    shift = _small_shift(form.sub(first), first.tz())
-    if shift is None:
-        return p
-    others = [a for m in p.poly.terms for a in m if a is not atom]
-    engine.found.premises.add(f"divisible:{_parameter_names(others)}%{1 << _log(shift)}")
-    return engine.logic.at_least_zero(p.poly.sub(form.sub(first)))
 
 
 def _small_shift(gap: Poly, zeros: int) -> int | None:
