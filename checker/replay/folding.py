@@ -37,10 +37,12 @@ def fold_bits(name: str, attr: Any, bits: list[NDArray[Any]]) -> NDArray[Any] | 
         return None
     shape = np.broadcast_shapes(*(b.shape for b in bits)) if bits else (1, 1)
     args = [np.broadcast_to(b.astype(np.uint64), shape) for b in bits]
-    out = _arith.apply(name, attr, *args)
-    if out is None:
+    try:
+        if name == "fapprox" and not np.all(_arith.accurate(name, attr, *args)):
+            return None
+        out = np.asarray(_arith.apply(name, attr, *args))
+    except _arith.UnsupportedArithmetic:
         return None
-    out = np.asarray(out)
     return out if out.dtype == np.bool_ else out.astype(np.uint64)
 
 

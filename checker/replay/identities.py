@@ -78,6 +78,7 @@ HF = tuple[U64, Facts]
 FLOAT_BITS: Mapping[str, int] = {"f16": 16, "bf16": 16, "f32": 32, "tf32": 32, "f64": 64}
 _ONE = {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F800000, "f64": 0x3FF0000000000000}
 _EXP = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
+NOT_MNZ = 0xFFFFFFFF ^ MNZ
 _NFORM = form_id("plus zero")
 _ABS = form_id("abs")
 
@@ -192,7 +193,7 @@ def add(mode: FloatMode, a: HF, b: HF) -> HF:
     b, strip_b = _strip_n(b)
     out = _raw_add(mode, a, b)
     if mode.denorm == "keep":
-        out = out[0], (out[1] & ~MNZ) | (_may_be_minus_zero(a, width) & _may_be_minus_zero(b, width))
+        out = out[0], (out[1] & NOT_MNZ) | (_may_be_minus_zero(a, width) & _may_be_minus_zero(b, width))
     plus = strip_a if strip_b is False else strip_b if strip_a is False else strip_a | strip_b
     minus0 = 1 << (width - 1)
     for one, other in ((a, b), (b, a)):
@@ -414,7 +415,7 @@ def minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
     facts: Facts = _poison(a[1], b[1]) | ((a[1] | b[1]) & MNZ)
     if mode.type in FLOAT_BITS:
         width = FLOAT_BITS[mode.type]
-        facts = (facts & ~MNZ) | _may_be_minus_zero(a, width) | _may_be_minus_zero(b, width)
+        facts = (facts & NOT_MNZ) | _may_be_minus_zero(a, width) | _may_be_minus_zero(b, width)
     out = _make_set(opkey, total, const_a, const_b, facts)
     same = a[0] == b[0]
     same = same[0] & same[1]

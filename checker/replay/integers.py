@@ -41,7 +41,7 @@ from checker.replay.values import (
     split,
 )
 
-__all__ = ["int_op", "isum", "result_width", "select"]
+__all__ = ["int_op", "isum", "result_width", "select", "sum_terms"]
 
 _COMMUTE = frozenset("iadd imul imulhi_u imulhi_s imulwide_u imulwide_s imin_u imin_s imax_u imax_s"
                      " iand ior ixor iadd_sat".split())
@@ -477,7 +477,7 @@ def _form(w: int) -> int:
     return form_id(f"isum {w}")
 
 
-def _sum_terms(w: int, v: V) -> U64:
+def sum_terms(w: int, v: V) -> U64:
     """The value as an element of a free commutative group, hashed additively."""
     h, f = hash_of(v)
     total = combine(key(f"iterm {w}"), h)
@@ -496,7 +496,7 @@ def isum(w: int, terms: list[tuple[int, V]], extra: U64 | None = None) -> V:
     f: Facts = MNZ | _form(w) << FORM_SHIFT
     known: Any = extra is None
     for sign, v in terms:
-        one = _sum_terms(w, v)
+        one = sum_terms(w, v)
         total = total + one if sign > 0 else total - one
         vf = hash_of(v)[1]
         f = f | (vf & POISON)

@@ -35,6 +35,9 @@ class Domain:
 
     name = "abstract"
 
+    def __init__(self) -> None:
+        self.inaccurate: set[str] = set()  # functions that were computed, not bit for bit
+
     def leaf_bits(self) -> bool:
         """Whether input elements are known bits."""
         return False

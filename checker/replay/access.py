@@ -1,0 +1,330 @@
+"""Loads, stores and atomics of every space, and ldmatrix/stmatrix.
+
+In: addresses (which must be known), values. Out: steps. Misaligned accesses are refused; an access
+outside its buffer is a finding, the lane reads undefined and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.core import GENERIC_LOCAL, GENERIC_SHARED, MODULE_BASE, Atomic, Mem, Op, Program
+from checker.replay.buffers import REGION_SHIFT
+from checker.replay.integers import int_op, isum
+from checker.replay.machine import EMPTY, Machine, Step
+from checker.replay.memory import Cells
+from checker.replay.values import (
+    Conc,
+    Mask,
+    V,
+    make_pack,
+    merge,
+    split,
+    undefined,
+)
+
+__all__ = ["load_from", "place", "step", "store_to"]
+
+Read = Callable[[Machine], list[V]]
+Place = tuple[Cells, Any, NDArray[np.int64], "Mask | None"]
+
+
+def step(program: Program, op: Op, read: Read) -> Step | None:
+    """The step of a memory operation, None if it is not one of these."""
+    make = {"load": _load, "store": _store, "atomic": _atomic, "ldmatrix": _ldmatrix,
+            "stmatrix": _stmatrix}.get(op.name)
+    if make is None:
+        return None
+    body = make(op)
+
+    def run(m: Machine) -> None:
+        on = m.mask if op.guard is None else m.guard(op.guard)
+        if on is EMPTY:
+            return
+        if not (on is None or isinstance(on, np.ndarray)):
+            raise m.unsupported("data-dependent", f"whether a {op.name} happens depends on data "
+                                                  "the launch facts do not give")
+        body(m, read(m), on)
+
+    return run
+
+
+# --- addresses --------------------------------------------------------------------------------------
+
+
+def _local(m: Machine) -> Cells:
+    if m.local is None:
+        m.local = Cells("local memory", max(4, m.program.local_bytes), 4, m.report, None,
+                        m.B * m.T)
+    return m.local
+
+
+def _split_space(m: Machine, address: NDArray[Any], mask: Mask | None) -> Iterator[
+        tuple[str, NDArray[Any], Mask | None]]:
+    """Generic addresses by window."""
+    window = address >> np.uint64(56)
+    shape = window.shape if mask is None else np.broadcast_shapes(window.shape, mask.shape)
+    on = np.ones(shape, dtype=bool) if mask is None else np.broadcast_to(mask, shape)
+    wide = np.broadcast_to(window, shape)
+    for value in np.unique(wide[on]):
+        part = on & (wide == value)
+        sub = mask if part.sum() == on.sum() else part
+        if int(value) == GENERIC_SHARED >> 56:
+            yield "shared", address - np.uint64(GENERIC_SHARED), sub
+        elif int(value) == GENERIC_LOCAL >> 56:
+            yield "local", address - np.uint64(GENERIC_LOCAL), sub
+        else:
+            yield "global", address, sub
+
+
+def place(m: Machine, space: str, address: NDArray[Any], mask: Mask | None, size: int,
+          align: int) -> Iterator[Place]:
+    """Where each lane's bytes are: cells, block index, byte offset, lanes."""
+    low = address & np.uint64(max(1, align) - 1)
+    if low.any():
+        off = low != 0
+        if mask is None or (off & mask).any():
+            raise m.unsupported("misaligned", f"an address is not aligned to {align} bytes")
+    if space == "generic":
+        for sub_space, sub_address, sub in _split_space(m, address, mask):
+            yield from place(m, sub_space, sub_address, sub, size, 1)
+        return
+    if space in ("shared", "local"):
+        cells = m.shared if space == "shared" else _local(m)
+        block: Any = m.block_index if space == "shared" else m.block_index * m.T + m.lane_index
+        address = address & np.uint64(0xFFFFFFFF)
+        yield from _bounded(m, cells, block, address.astype(np.int64), mask, size)
+        return
+    region = (address >> np.uint64(REGION_SHIFT)).astype(np.int64)
+    shape = region.shape if mask is None else np.broadcast_shapes(region.shape, mask.shape)
+    on = None if mask is None else np.broadcast_to(mask, shape)
+    wide = np.broadcast_to(region, shape)
+    values = np.unique(wide if on is None else wide[on])
+    for value in values:
+        sub = mask
+        if len(values) > 1:
+            sub = (wide == value) if on is None else on & (wide == value)
+        offset = (address & np.uint64((1 << REGION_SHIFT) - 1)).astype(np.int64)
+        if int(value) == MODULE_BASE >> REGION_SHIFT and m.memory.data is not None:
+            yield from _bounded(m, m.memory.data, 0, offset, sub, size)
+        elif 1 <= value <= len(m.memory.regions):
+            yield from _bounded(m, m.memory.regions[value - 1], 0, offset, sub, size)
+        else:
+            m.report("out-of-bounds", "an access outside every buffer")
+
+
+def _bounded(m: Machine, cells: Cells, block: Any, offset: NDArray[np.int64], mask: Mask | None,
+             size: int) -> Iterator[Place]:
+    outside = (offset < 0) | (offset + size > cells.size_bytes)
+    if outside.any():
+        bad = outside if mask is None else outside & mask
+        if bad.any():
+            m.report("out-of-bounds", f"an access outside {cells.name} ({cells.size_bytes} bytes)")
+            mask = ~outside if mask is None else mask & ~outside
+            if not mask.any():
+                return
+    yield cells, block, offset, mask
+
+
+def load_from(m: Machine, space: str, address: NDArray[Any], mask: Mask | None, width: int,
+              align: int) -> V:
+    """`width` bits at each lane's address."""
+    out: V | None = None
+    for cells, block, offset, sub in place(m, space, address, mask, width // 8, align):
+        v = cells.load(block, offset, width, sub, m.warp_id, align)
+        if sub is mask or (sub is not None and mask is not None and sub.shape == mask.shape
+                           and (sub == mask).all()):
+            return v
+        out = merge(np.broadcast_to(np.asarray(sub), (m.B, m.T)), v, out)
+    return undefined(width) if out is None else out
+
+
+def store_to(m: Machine, space: str, address: NDArray[Any], v: V, mask: Mask | None,
+             align: int) -> None:
+    """Write each active lane's value at its address."""
+    line = m.program.sites[m.program.ops[m.pc].site].span.line
+    for cells, block, offset, sub in place(m, space, address, mask, v.w // 8, align):
+        cells.line = line
+        if sub is None and m.threads != m.T:
+            sub = m.live
+        cells.store(block, offset, v, sub, m.warp_id, align)
+
+
+# --- load, store ------------------------------------------------------------------------------------
+
+
+def _address(m: Machine, v: V, mask: Mask | None, offset: int, space: str) -> NDArray[Any]:
+    bits = m.known(v, mask, "an address")
+    if bits.dtype == np.bool_:
+        bits = bits.astype(np.uint64)
+    if offset:
+        wrap = 0xFFFFFFFF if v.w == 32 else 0xFFFFFFFFFFFFFFFF
+        bits = (bits + np.uint64(offset % (1 << 64))) & np.uint64(wrap)
+    return bits
+
+
+def _load(op: Op) -> Callable[..., None]:
+    mem: Mem = op.attr
+    size = mem.width_bits // 8
+
+    def run(m: Machine, values: list[V], on: Mask | None) -> None:
+        address = _address(m, values[0], on, mem.offset_bytes, mem.space)
+        for i, d in enumerate(op.dst):
+            if mem.space == "param":
+                flat = np.unique(address)
+                if len(flat) != 1:
+                    raise m.unsupported("parameter", "a parameter is read at a varying offset")
+                v = m.memory.param(int(flat[0]) + i * size, mem.width_bits)
+            else:
+                v = load_from(m, mem.space, address + np.uint64(i * size), on, mem.width_bits,
+                              max(mem.align_bytes, size) if i == 0 else size)
+            if v.w != m.program.reg_widths[d]:
+                from checker.replay.decode import _resize
+                v = _resize(v, m.program.reg_widths[d])
+            m.put(d, v, on, op.guard is not None)
+
+    return run
+
+
+def _store(op: Op) -> Callable[..., None]:
+    mem: Mem = op.attr
+    size = mem.width_bits // 8
+
+    def run(m: Machine, values: list[V], on: Mask | None) -> None:
+        if mem.space in ("param", "const"):
+            raise m.unsupported("store", f"a store to {mem.space} space")
+        address = _address(m, values[0], on, mem.offset_bytes, mem.space)
+        for i, v in enumerate(values[1:]):
+            if v.w > mem.width_bits:
+                v = split(v, 0, mem.width_bits)
+            store_to(m, mem.space, address + np.uint64(i * size), v, on,
+                     max(mem.align_bytes, size) if i == 0 else size)
+
+    return run
+
+
+# --- atomics ------------------------------------------------------------------------------------------
+
+_FREE = {"add": "iadd", "min": "imin_", "max": "imax_", "and": "iand", "or": "ior", "xor": "ixor"}
+
+
+def _atomic(op: Op) -> Callable[..., None]:
+    attr: Atomic = op.attr
+
+    def run(m: Machine, values: list[V], on: Mask | None) -> None:
+        width = int("".join(c for c in attr.type.split("x")[0] if c.isdigit()) or 32)
+        if attr.type.startswith(("f", "bf")) and attr.op in ("add", "sub"):
+            m.report("float-atomic", "a floating-point atomic adds in arrival order")
+            m.memory.nondeterministic = True
+            return
+        if op.dst:
+            raise m.unsupported("atomic", "the value an atomic returns depends on the order of "
+                                          "arrival")
+        if attr.op not in _FREE or attr.type.startswith(("f", "bf")):
+            raise m.unsupported("atomic", f"atomic {attr.op} {attr.type} is not modelled")
+        address = _address(m, values[0], on, attr.offset_bytes, attr.space)
+        for i, v in enumerate(values[1:]):
+            _combine(m, attr, address + np.uint64(i * width // 8), split(v, 0, width), on, width)
+
+    return run
+
+
+def _combine(m: Machine, attr: Atomic, address: NDArray[Any], v: V, on: Mask | None,
+             width: int) -> None:
+    """Order-free integer atomics, one lane per address at a time."""
+    name = _FREE[attr.op]
+    if name.endswith("_"):
+        name += attr.type[0] if attr.type[0] in "us" else "u"
+    full = m.full(on) & m.live
+    wide = np.broadcast_to(address, full.shape)
+    left = full.copy()
+    while left.any():
+        flat, at = wide.reshape(-1), np.nonzero(left.reshape(-1))[0]
+        _, first = np.unique(flat[at], return_index=True)
+        now = np.zeros(full.size, dtype=bool)
+        now[at[first]] = True
+        now = now.reshape(full.shape)
+        for cells, block, offset, sub in place(m, attr.space, address, now, width // 8,
+                                               width // 8):
+            saved = cells.writer, cells.order
+            cells.writer = None
+            old = cells.load(block, offset, width, sub, m.warp_id, width // 8)
+            new = isum(width, [(1, old), (1, v)]) if name == "iadd" and not (
+                isinstance(old, Conc) and isinstance(v, Conc)) else int_op(
+                    name, width, [old, v], sub, width)
+            cells.store(block, offset, new, sub, m.warp_id, width // 8)
+            cells.writer, cells.order = saved
+        left &= ~now
+
+
+# --- ldmatrix, stmatrix -----------------------------------------------------------------------------------
+
+
+def _ldmatrix(op: Op) -> Callable[..., None]:
+    attr = op.attr
+
+    def run(m: Machine, values: list[V], on: Mask | None) -> None:
+        if attr.rows != 8 or attr.cols != 8:
+            raise m.unsupported("ldmatrix", "only 8x8 matrices of b16 are modelled")
+        if on is not None and (m.full(on) != m.live).any():
+            _whole_warps(m, on)
+        address = m.known(values[0], on, "an address")
+        address = np.broadcast_to(address, (address.shape[0], m.T))
+        lane = m.lane_index % m.width
+        for i, d in enumerate(op.dst):
+            halves: list[V] = []
+            for k in range(2):
+                if attr.trans:
+                    row, col = 2 * (lane % 4) + k, lane // 4
+                else:
+                    row, col = lane // 4, 2 * (lane % 4) + k
+                source = 8 * i + row + m.warp_base
+                start = address[:, source[0]]
+                halves.append(load_from(m, "shared", _unwindow(start) + (2 * col).astype(np.uint64),
+                                        on, 16, 2))
+                if k == 0 and (start & np.uint64(15)).any() and on is None:
+                    raise m.unsupported("misaligned", "an ldmatrix row is not aligned to 16 bytes")
+            m.put(d, make_pack(halves), on, op.guard is not None)
+
+    return run
+
+
+def _whole_warps(m: Machine, on: Mask) -> None:
+    cut = m.full(on).reshape(m.B, m.warps, m.width)
+    if (cut.any(axis=2) & ~cut.all(axis=2)).any():
+        raise m.unsupported("partial-warp", "a whole-warp operation runs in part of a warp")
+
+
+def _unwindow(address: NDArray[Any]) -> NDArray[Any]:
+    return address & np.uint64(0xFFFFFFFF)
+
+
+def _stmatrix(op: Op) -> Callable[..., None]:
+    attr = op.attr
+
+    def run(m: Machine, values: list[V], on: Mask | None) -> None:
+        if attr.rows != 8 or attr.cols != 8:
+            raise m.unsupported("stmatrix", "only 8x8 matrices of b16 are modelled")
+        if on is not None:
+            _whole_warps(m, on)
+        address = m.known(values[0], on, "an address")
+        address = np.broadcast_to(address, (address.shape[0], m.T))
+        lane = m.lane_index % m.width
+        for i, v in enumerate(values[1:]):
+            for k in range(2):
+                half = split(v, 16 * k, 16)
+                if attr.trans:
+                    row, col = 2 * (lane % 4) + k, lane // 4
+                else:
+                    row, col = lane // 4, 2 * (lane % 4) + k
+                source = 8 * i + row + m.warp_base
+                start = _unwindow(address[:, source[0]])
+                store_to(m, "shared", start + (2 * col).astype(np.uint64), half, on, 2)
+
+    return run
+
+

@@ -1,0 +1,204 @@
+"""Asynchronous copies of a thread: cp.async with its groups, waits and mbarrier arrivals.
+
+In: addresses. Out: steps. The data is read at issue and reaches shared memory at the wait; a read
+before that, or a write in between, is a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.core import AsyncCopy, Op, Program
+from checker.replay import bulk
+from checker.replay.access import load_from, place
+from checker.replay.machine import EMPTY, Machine, Step
+from checker.replay.sync import lanes_of, mbar_at, publish, settle
+from checker.replay.values import Mask, V, const, hash_of, merge, split
+
+__all__ = ["step"]
+
+Read = Callable[[Machine], list[V]]
+
+
+@dataclass(slots=True)
+class Copy:
+    """Cells on their way: flat index, contents, warps, lanes (flat) and group numbers."""
+
+    index: NDArray[np.int64]
+    granule: int
+    h: NDArray[np.uint64]
+    f: NDArray[np.uint32]
+    warp: NDArray[np.int32]
+    lane: NDArray[np.int64]
+    group: NDArray[np.int64]  # -1: not committed
+    line: int
+
+
+def step(program: Program, op: Op, read: Read) -> Step | None:
+    """The step of an asynchronous operation."""
+    body = _BODIES.get(op.name) or bulk.BODIES.get(op.name)
+    if body is None:
+        return None
+
+    def run(m: Machine) -> None:
+        on = m.mask if op.guard is None else m.guard(op.guard)
+        if on is EMPTY:
+            return
+        if not (on is None or isinstance(on, np.ndarray)):
+            raise m.unsupported("data-dependent", f"whether {op.name} runs depends on data")
+        body(m, op, read(m), on)
+
+    return run
+
+
+def _copies(m: Machine) -> list[Copy]:
+    return m.extra.setdefault("copies", [])  # type: ignore[no-any-return]
+
+
+def _acopy(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    attr: AsyncCopy = op.attr
+    size = attr.size_bytes
+    to = m.known(values[0], on, "an address")
+    source = m.known(values[1], on, "an address")
+    count = m.known(values[2], on, "a copy size") if len(values) > 2 else None
+    granule = _granule(m, source, on, size)
+    for at in range(0, size, granule):
+        if count is None:
+            v = load_from(m, "global", source + np.uint64(at), on, 8 * granule, granule)
+        else:
+            inside = np.asarray(count >= at + granule)
+            partial = (count > at) & ~inside
+            if (partial if on is None else partial & on).any():
+                raise m.unsupported("acopy", "a copy's size cuts an element")
+            some = inside if on is None else inside & on
+            v = const(0, 8 * granule)
+            if some.any():
+                loaded = load_from(m, "global", source + np.uint64(at),
+                                   None if on is None and inside.all() else m.full(some),
+                                   8 * granule, granule)
+                v = loaded if inside.all() else merge(inside, loaded, v)
+        _issue(m, to + np.uint64(at), v, on, size if at == 0 else granule)
+
+
+def _granule(m: Machine, source: NDArray[Any], on: Mask | None, size: int) -> int:
+    """Bytes moved at a time: an element of the source buffer, at most eight."""
+    best = 8
+    for cells in m.memory.regions:
+        best = min(best, cells.g)
+    return min(best, size, m.shared.g)
+
+
+def _issue(m: Machine, to: NDArray[Any], v: V, on: Mask | None, align: int) -> None:
+    line = m.program.sites[m.program.ops[m.pc].site].span.line
+    size = v.w // 8
+    for cells, block, offset, sub in place(m, "shared", to, on, size, align):
+        if size % cells.g:
+            _refine(m, int(np.gcd(size, cells.g)))
+        for j in range(size // cells.g):
+            h, f = hash_of(split(v, 8 * cells.g * j, 8 * cells.g))
+            lanes = m.full(sub) & m.live
+            index = np.broadcast_to(block * cells.stride + offset // cells.g + j, lanes.shape)
+            flat = lanes.reshape(-1).nonzero()[0]
+            at = index[lanes]
+            words = np.broadcast_to(h, (2, *lanes.shape))[:, lanes]
+            warp = np.broadcast_to(m.warp_id, lanes.shape)[lanes]
+            assert cells.pending is not None
+            cells._check_write(at, words, warp)
+            cells.pending[at] = True
+            _copies(m).append(Copy(
+                at, cells.g, words,
+                np.broadcast_to(np.asarray(f, dtype=np.uint32), lanes.shape)[lanes], warp, flat,
+                np.full(len(flat), -1, dtype=np.int64), line))
+
+
+def _refine(m: Machine, granule: int) -> None:
+    m.shared.refine(granule)
+
+
+def _groups(m: Machine) -> NDArray[np.int64]:
+    if "groups" not in m.extra:
+        m.extra["groups"] = np.zeros(m.B * m.T, dtype=np.int64)
+    return m.extra["groups"]  # type: ignore[no-any-return]
+
+
+def _commit(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    groups = _groups(m)
+    active = (m.full(on) & m.live).reshape(-1)
+    for copy in _copies(m):
+        fresh = (copy.group < 0) & active[copy.lane]
+        if fresh.any():
+            copy.group = np.where(fresh, groups[copy.lane], copy.group)
+    groups[active] += 1
+
+
+def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    groups = _groups(m)
+    active = (m.full(on) & m.live).reshape(-1)
+    kept: list[Copy] = []
+    for copy in _copies(m):
+        if op.attr is None:
+            done = active[copy.lane]
+        else:
+            done = (copy.group >= 0) & (copy.group < groups[copy.lane] - int(op.attr))
+            done &= active[copy.lane]
+        if done.any():
+            _land(m, copy, done)
+        if not done.all():
+            kept.append(_rest(copy, ~done))
+    m.extra["copies"] = kept
+
+
+def _rest(copy: Copy, keep: NDArray[np.bool_]) -> Copy:
+    return Copy(copy.index[keep], copy.granule, copy.h[:, keep], copy.f[keep], copy.warp[keep],
+                copy.lane[keep], copy.group[keep], copy.line)
+
+
+def _land(m: Machine, copy: Copy, done: NDArray[np.bool_]) -> None:
+    """The copied bytes become visible to the thread that waited."""
+    cells = m.shared
+    part = copy if done.all() else _rest(copy, done)
+    index, h, f, warp = part.index, part.h, part.f, part.warp
+    assert cells.pending is not None
+    if copy.granule != cells.g:
+        from checker.replay.values import Hash
+        times = copy.granule // cells.g
+        whole = Hash(h.reshape(2, 1, -1), f.reshape(1, -1), 8 * copy.granule)
+        for i in range(times):
+            ph, pf = hash_of(split(whole, 8 * cells.g * i, 8 * cells.g))
+            at = index * times + i
+            cells.pending[at] = False
+            cells.put(at, np.broadcast_to(ph, (2, 1, len(at))).reshape(2, -1),
+                      np.broadcast_to(np.asarray(pf, dtype=np.uint32), (1, len(at))).reshape(-1),
+                      warp)
+        return
+    cells.pending[index] = False
+    cells.put(index, h, f, warp)
+
+
+def _arrive(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    """cp.async.mbarrier.arrive: all earlier copies of the thread land, then the thread arrives."""
+    active = (m.full(on) & m.live).reshape(-1)
+    kept: list[Copy] = []
+    for copy in _copies(m):
+        done = active[copy.lane]
+        if done.any():
+            _land(m, copy, done)
+        if not done.all():
+            kept.append(_rest(copy, ~done))
+    m.extra["copies"] = kept
+    for block, thread, at in lanes_of(m, on, m.known(values[0], on, "an mbarrier address")):
+        bar = mbar_at(m, block, at)
+        publish(m, bar, block, thread // m.width)
+        if op.attr in ("noinc", True):
+            bar.pending -= 1
+        settle(bar)
+
+
+_BODIES: dict[str, Callable[..., None]] = {
+    "acopy": _acopy, "acopy_commit": _commit, "acopy_wait": _wait, "acopy_arrive": _arrive,
+}

@@ -1,0 +1,415 @@
+"""Matrix steps: fragments, shared-memory descriptors, and D = A * B + C by the step model.
+
+In: core `mma` operations. Out: steps. Element hashes are multiplied and summed modulo 2**64 in both
+words, so that the products of one rounding step are an unordered multiset; the accumulator is
+chained step by step. An instruction without a step model equals only the identical instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.arith import matrix as arith_matrix
+from checker.arith.formats import UnsupportedArithmetic
+from checker.arith.steps import StepModel, step_model
+from checker.core import Conv, FloatMode, Fragment, MatrixOperand, Mma, Op, Program
+from checker.replay import descriptors, tensor
+from checker.replay import identities as ids
+from checker.replay.hashing import U64, combine, combine_all, const_hash, key
+from checker.replay.machine import EMPTY, Machine, Step
+from checker.replay.values import (
+    CONC,
+    FORM_SHIFT,
+    MNZ,
+    POISON,
+    Conc,
+    Facts,
+    Hash,
+    Mask,
+    V,
+    form_id,
+    form_key,
+    hash_of,
+    make_pack,
+    pred_bits,
+    split,
+)
+
+__all__ = ["step"]
+
+Read = Callable[[Machine], list[V]]
+Tile = tuple[U64, Facts]  # hashes (2, B, G, rows, cols) and facts (B, G, rows, cols) or int
+
+
+def step(program: Program, op: Op, read: Read) -> Step | None:
+    """The step of a matrix operation, None if it is not one."""
+    if op.name == "tmem":
+        return tensor.step(program, op, read)
+    if op.name in ("mma_commit", "mma_wait"):
+        return _nothing
+    if op.name == "mma_commit_mbar":
+        return tensor.commit(program, op, read)
+    if op.name != "mma":
+        return None
+    attr: Mma = op.attr
+    model = step_model(attr)
+
+    def run(m: Machine) -> None:
+        on = m.mask if op.guard is None else m.guard(op.guard)
+        if on is EMPTY:
+            return
+        if not (on is None or isinstance(on, np.ndarray)):
+            raise m.unsupported("data-dependent", "whether a matrix step runs depends on data")
+        if attr.unit == "tcgen05" or attr.c.source == "tmem":
+            tensor.mma(m, op, read(m), on, model)
+            return
+        _registers(m, op, attr, model, read(m), on)
+
+    return run
+
+
+def _nothing(m: Machine) -> None:
+    return
+
+
+# --- operands ---------------------------------------------------------------------------------------
+
+
+def element_stack(m: Machine, regs: list[V], fragment: Fragment) -> tuple[U64, Facts]:
+    """All elements of all lanes: hashes (2, E, B, T), facts int or (E, B, T)."""
+    per = fragment.reg_bits // fragment.elem_bits
+    count = int(fragment.row.shape[1])
+    pairs = [hash_of(split(regs[e // per], fragment.elem_bits * (e % per), fragment.elem_bits)
+                     if per > 1 else regs[e]) for e in range(count)]
+    h = np.empty((2, count, m.B, m.T), dtype=np.uint64)
+    for e, (one, _) in enumerate(pairs):
+        h[:, e] = one
+    facts = [f for _, f in pairs]
+    if all(isinstance(f, int) for f in facts) and len(set(facts)) == 1:
+        return h, facts[0]
+    f = np.empty((count, m.B, m.T), dtype=np.uint32)
+    for e, one_f in enumerate(facts):
+        f[e] = one_f
+    return h, f
+
+
+_INVERSE: dict[tuple[int, int, int], NDArray[np.int64]] = {}
+
+
+def _inverse(fragment: Fragment, rows: int, cols: int) -> NDArray[np.int64]:
+    """For each matrix element, its place in (element, lane) order: (rows, cols)."""
+    known = (id(fragment), rows, cols)
+    found = _INVERSE.get(known)
+    if found is None:
+        lanes = fragment.row.shape[0]
+        found = np.full((rows, cols), -1, dtype=np.int64)
+        place = np.arange(fragment.row.shape[1])[None, :] * lanes + np.arange(lanes)[:, None]
+        found[fragment.row, fragment.col] = place
+        if (found < 0).any():
+            raise ValueError(f"{fragment!r} does not cover {rows}x{cols}")
+        _INVERSE[known] = found
+        _KEEP.append(fragment)
+    return found
+
+
+_KEEP: list[Fragment] = []  # fragments in _INVERSE stay alive, so that their ids stay theirs
+
+
+def _tile(m: Machine, regs: list[V], fragment: Fragment, rows: int, cols: int) -> Tile:
+    """A register operand as matrices (2, B, G, rows, cols)."""
+    h, f = element_stack(m, regs, fragment)
+    lanes = fragment.row.shape[0]
+    count, groups = h.shape[1], m.T // lanes
+    at = _inverse(fragment, rows, cols)
+    flat = h.reshape(2, count, m.B, groups, lanes).transpose(0, 2, 3, 1, 4).reshape(
+        2, m.B, groups, count * lanes)
+    out = flat[..., at]
+    if isinstance(f, int):
+        return out, f
+    flat_f = f.reshape(count, m.B, groups, lanes).transpose(1, 2, 0, 3).reshape(
+        m.B, groups, count * lanes)
+    return out, flat_f[..., at]
+
+
+def operand_tile(m: Machine, operand: MatrixOperand, regs: list[V], rows: int, cols: int,
+                 is_b: bool, on: Mask | None, lanes: int, unit: str) -> Tile:
+    """Operand A as (rows = m, cols = k) or B as (rows = k, cols = n)."""
+    if operand.source == "regs":
+        assert operand.fragment is not None
+        tile = _tile(m, regs, operand.fragment, rows, cols)
+    elif operand.source == "smem":
+        tile = descriptors.read(m, operand, regs[0], rows, cols, is_b, on, lanes, unit)
+    else:
+        raise m.unsupported("tensor-memory", "this matrix operand's source is not modelled")
+    if operand.neg:
+        shape = tile[0].shape[1:]
+        return _unflat(ids.negate(_flat(tile, shape), ids.FLOAT_BITS.get(operand.type, 16)), shape)
+    return tile
+
+
+# --- one instruction ------------------------------------------------------------------------------------
+
+
+def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: list[V],
+               on: Mask | None) -> None:
+    if attr.blocks != 1:
+        raise m.unsupported("mma", "a matrix step of several blocks is not modelled")
+    fragment = attr.c.fragment
+    assert fragment is not None
+    lanes = fragment.row.shape[0]
+    if m.T % lanes:
+        raise m.unsupported("mma", "a matrix step needs whole warps")
+    if on is not None:
+        cut = m.full(on).reshape(m.B, m.T // lanes, lanes)
+        if (cut.any(axis=2) & ~cut.all(axis=2)).any():
+            raise m.unsupported("partial-warp", "a matrix step runs in part of its warps")
+    na = attr.a.regs if attr.a.source == "regs" else 1
+    nb = attr.b.regs if attr.b.source == "regs" else 1
+    a = operand_tile(m, attr.a, values[:na], attr.m, attr.k, False, on, lanes, attr.unit)
+    b = operand_tile(m, attr.b, values[na : na + nb], attr.k, attr.n, True, on, lanes, attr.unit)
+    c_regs = values[na + nb : na + nb + attr.c.regs]
+    acc = element_stack(m, c_regs, fragment) if c_regs else _zero()
+    at = na + nb + attr.c.regs
+    if attr.has_scale_d:
+        scale = pred_bits(values[at], on)
+        if scale is None:
+            raise m.unsupported("data-dependent", "a matrix step's scale depends on data")
+        at += 1
+        if not scale.all():
+            acc = np.where(scale, acc[0], const_hash(np.zeros((1, 1, 1), dtype=np.uint64))), (
+                np.where(scale, np.uint32(acc[1]) if isinstance(acc[1], int) else acc[1],
+                         np.uint32(CONC)))
+    if len(values) > at and model is None:
+        raise m.unsupported("mma", "a matrix step with sparsity metadata or scales is not modelled")
+    out = multiply(m, attr, model, a, b, acc, fragment)
+    _write(m, op, out, fragment, on)
+
+
+def _zero() -> tuple[U64, Facts]:
+    return const_hash(np.zeros((1, 1, 1), dtype=np.uint64)), CONC
+
+
+def _write(m: Machine, op: Op, out: tuple[U64, Facts], fragment: Fragment,
+           on: Mask | None) -> None:
+    per = fragment.reg_bits // fragment.elem_bits
+    h, f = out
+    known = isinstance(f, int) and bool(f & CONC)
+    for r, d in enumerate(op.dst):
+        parts: list[V] = []
+        for e in range(r * per, (r + 1) * per):
+            if known:
+                parts.append(Conc(h[1, e], fragment.elem_bits))
+            else:
+                parts.append(Hash(h[:, e], f if isinstance(f, int) else f[e], fragment.elem_bits))
+        m.put(d, make_pack(parts) if per > 1 else parts[0], on, op.guard is not None)
+
+
+def to_fragment(tile: NDArray[Any], fragment: Fragment, m: Machine) -> NDArray[Any]:
+    """Matrices (..., B, G, rows, cols) as lane elements (..., E, B, T)."""
+    cols = tile.shape[-1]
+    at = fragment.row * cols + fragment.col  # (lanes, E)
+    flat = tile.reshape(*tile.shape[:-2], -1)[..., at]  # (..., B, G, lanes, E)
+    moved = np.moveaxis(flat, -1, -4)
+    return np.ascontiguousarray(moved).reshape(*moved.shape[:-2], -1)
+
+
+def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
+             acc: tuple[U64, Facts], fragment: Fragment) -> tuple[U64, Facts]:
+    """D in the accumulator's layout: hashes (2, E, B, T)."""
+    if model is not None:
+        known = _known_bits(m, attr, model, a, b, acc, fragment)
+        if known is not None:
+            return known
+    if model is None:
+        return _unknown(attr, a, b, acc, fragment, m)
+    if model.kind == "fma":
+        return _sequential(m, model, a, b, acc, fragment)
+    if model.kind in ("int", "int_sat"):
+        return _integer(m, model, a, b, acc, fragment)
+    poison = _poison(a, b, acc, fragment, m)
+    ea, za = _elements(model, a, model.a_type)
+    eb, zb = _elements(model, b, model.b_type)
+    start = acc
+    if model.chain == "add":
+        acc = _zero()
+    for ks in model.steps:
+        part = list(ks)
+        total = _products(ea, eb, part, model.symmetric)
+        none = None
+        if za is not None and zb is not None:
+            both = np.matmul(za[..., part].astype(np.float32), zb[..., part, :].astype(np.float32))
+            if both.any():
+                if model.symmetric:
+                    total = total - _ZERO_SQUARE * both.astype(np.uint64)
+                none = to_fragment(both == len(part), fragment, m)
+        acc = _one_step(model, acc, to_fragment(total, fragment, m), none)
+    if model.chain == "add":
+        mode = FloatMode(model.acc_type)
+        shape = (fragment.row.shape[1], m.B, m.T)
+        acc = _unflat(ids.add(mode, _flat(start, shape), _flat(acc, shape)), shape)
+    h, f = acc
+    return np.broadcast_to(h, (2, fragment.row.shape[1], m.B, m.T)), f | poison
+
+
+def _flat(x: tuple[U64, Facts], shape: tuple[int, ...]) -> tuple[U64, Facts]:
+    """Any layout as one row of lanes (2, 1, n), which is what the identities work on."""
+    h, f = x
+    return np.broadcast_to(h, (2, *shape)).reshape(2, 1, -1), (
+        f if isinstance(f, int) else np.broadcast_to(f, shape).reshape(1, -1))
+
+
+def _unflat(x: tuple[U64, Facts], shape: tuple[int, ...]) -> tuple[U64, Facts]:
+    h, f = x
+    return h.reshape(2, *shape), f if isinstance(f, int) else np.broadcast_to(
+        f, h.shape[1:]).reshape(shape)
+
+
+_ZERO_WORD = key("mma zero element").reshape(2, 1, 1, 1, 1)
+_ZERO_SQUARE = _ZERO_WORD * _ZERO_WORD
+
+
+def _elements(model: StepModel, tile: Tile, type_name: str) -> tuple[U64, Any]:
+    """Mixed element hashes and the lanes of known +0 (None: there are none)."""
+    h, f = tile
+    if model.compute != type_name and type_name not in ("tf32",):
+        shape = h.shape[1:]
+        h, f = _unflat(ids.convert(Conv(type_name, model.compute), _flat((h, f), shape)), shape)
+        type_name = model.compute
+    out = combine(key(f"mma element {type_name}"), h)
+    if isinstance(f, int) and not f & CONC:
+        return out, None
+    zero = (np.asarray(f & CONC) != 0) & (h[1] == 0)
+    if not zero.any():
+        return out, None
+    return np.where(zero, _ZERO_WORD, out), zero
+
+
+def _products(a: U64, b: U64, part: list[int], symmetric: bool) -> U64:
+    x, y = a[..., part], b[..., part, :]
+    if not symmetric:
+        place = np.arange(1, 2 * len(part), 2, dtype=np.uint64) * key("place").reshape(2)[0]
+        x = x * (place | np.uint64(1))
+    return np.matmul(x, y)
+
+
+def _one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
+              ) -> tuple[U64, Facts]:
+    """One rounding step; `none`: lanes in which nothing but zeros was added."""
+    h, f = acc
+    may = f & MNZ
+    if not (isinstance(f, int) and not f & CONC):
+        minus = (np.asarray(f & CONC) != 0) & (h[1] == np.uint64(
+            1 << (ids.FLOAT_BITS.get(model.acc_type, 32) - 1)))
+        may = may | np.where(minus, np.uint32(MNZ), np.uint32(0)) if np.any(minus) else may
+    out = combine(key(f"mma step {model.id}"), h, total)
+    facts: Facts = may
+    if none is not None:
+        skip = none & (np.asarray(may) == 0)
+        if skip.any():
+            out = np.where(skip, h, out)
+            facts = np.where(skip, np.uint32(f) if isinstance(f, int) else f,
+                             np.uint32(may) if isinstance(may, int) else may)
+    return out, facts
+
+
+def _poison(a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Fragment, m: Machine) -> Facts:
+    """Undefined or unmodelled operands reach the rows and columns they belong to."""
+    out: Facts = acc[1] & POISON
+    for bit in (1, 2):
+        fa, fb = a[1] & bit, b[1] & bit
+        if isinstance(fa, int) and isinstance(fb, int):
+            out = out | fa | fb
+            continue
+        rows = np.broadcast_to(np.asarray(fa != 0), a[0].shape[1:]).any(axis=-1)
+        cols = np.broadcast_to(np.asarray(fb != 0), b[0].shape[1:]).any(axis=-2)
+        if rows.any() or cols.any():
+            both = rows[..., :, None] | cols[..., None, :]
+            out = out | np.where(to_fragment(both, fragment, m), np.uint32(bit), np.uint32(0))
+    return out
+
+
+def _integer(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Facts],
+             fragment: Fragment) -> tuple[U64, Facts]:
+    """Exact products summed modulo 2**32, the accumulator's terms included."""
+    from checker.replay.integers import sum_terms
+    poison = _poison(a, b, acc, fragment, m)
+    words = []
+    for (h, f), kind in ((a, model.a_type), (b, model.b_type)):
+        out = combine(key(f"int element {kind}"), h)
+        if not (isinstance(f, int) and not f & CONC):
+            zero = (np.asarray(f & CONC) != 0) & (h[1] == 0)
+            out = np.where(zero, np.uint64(0), out)
+        words.append(out)
+    total = to_fragment(np.matmul(words[0], words[1]), fragment, m)
+    if model.kind == "int_sat":
+        return combine(key(f"mma step {model.id}"), acc[0], total), poison | MNZ
+    form = form_id("isum 32")
+    shape = total.shape[1:]
+    h, f = _flat(acc, shape)
+    terms = sum_terms(32, Hash(h, f, 32)).reshape(2, *shape)
+    return terms + total + form_key(form).reshape(2, 1, 1, 1), (
+        poison | MNZ | form << FORM_SHIFT)
+
+
+def _sequential(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Facts],
+                fragment: Fragment) -> tuple[U64, Facts]:
+    """One fma a product, in the order of k."""
+    mode = FloatMode(model.acc_type)
+    shape4 = (fragment.row.shape[1], m.B, m.T)
+    out = _flat(acc, shape4)
+    for (k,) in model.steps:
+        pair = []
+        for (h, f), is_a in ((a, True), (b, False)):
+            cut = h[..., :, k : k + 1] if is_a else h[..., k : k + 1, :]
+            shape = (*h.shape[:3], a[0].shape[3], b[0].shape[4])
+            wide = to_fragment(np.broadcast_to(cut, shape), fragment, m)
+            if not isinstance(f, int):
+                fcut = f[..., :, k : k + 1] if is_a else f[..., k : k + 1, :]
+                f = to_fragment(np.broadcast_to(fcut, shape[1:]), fragment, m)
+            pair.append(_flat((wide, f), shape4))
+        out = ids.fma(mode, pair[0], pair[1], out)
+    return _unflat(out, shape4)
+
+
+def _unknown(attr: Mma, a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Fragment,
+             m: Machine) -> tuple[U64, Facts]:
+    """No step model: a function of the whole row, column and accumulator under the full text."""
+    text = (f"mma {attr.unit} {attr.target} {attr.m} {attr.n} {attr.k} {attr.a.type} "
+            f"{attr.b.type} {attr.c.type} {attr.d_type} {attr.satfinite} {attr.denorm} "
+            f"{attr.extra}")
+    place = np.arange(1, 2 * attr.k, 2, dtype=np.uint64) * key("place").reshape(2)[0]
+    x = combine(key("unknown element"), a[0]) * (place | np.uint64(1))
+    y = combine(key("unknown element"), b[0])
+    total = to_fragment(np.matmul(x, y), fragment, m)
+    h = combine_all(key(text), [np.broadcast_to(acc[0], total.shape), total])
+    return h, _poison(a, b, acc, fragment, m) | MNZ
+
+
+def _known_bits(m: Machine, attr: Mma, model: StepModel, a: Tile, b: Tile,
+                acc: tuple[U64, Facts], fragment: Fragment) -> tuple[U64, Facts] | None:
+    """Everything is known bits: the real arithmetic (domain `bytes`, constants)."""
+    for _, f in (a, b, acc):
+        if isinstance(f, int):
+            if not f & CONC:
+                return None
+        elif not ((f & CONC) != 0).all():
+            return None
+    if not m.domain.leaf_bits():
+        return None
+    count = fragment.row.shape[1]
+    lanes = fragment.row.shape[0]
+    groups = m.T // lanes
+    c = np.broadcast_to(acc[0][1], (count, m.B, m.T)).reshape(count, m.B, groups, lanes)
+    at = _inverse(fragment, attr.m, attr.n)
+    flat = c.transpose(1, 2, 0, 3).reshape(m.B, groups, count * lanes)[..., at]
+    try:
+        out = arith_matrix.mma(model, a[0][1], b[0][1], flat)
+    except UnsupportedArithmetic:
+        return None
+    return const_hash(to_fragment(np.asarray(out).astype(np.uint64), fragment, m)), CONC
+
+

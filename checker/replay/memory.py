@@ -1,0 +1,257 @@
+"""Memory of the replay: cells of known bits or tree hashes, with who wrote and read them when.
+
+In: byte offsets per lane and values. Out: values. A memory starts with coarse cells and splits them
+when an access or a stored value needs finer ones; splitting can be undone by a later join. Order
+is checked against `Order` (a vector clock between warps): findings go to the `report` function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.replay.hashing import TAG, UNDEF_TAG
+from checker.replay.order import Order
+from checker.replay.values import (
+    CONC,
+    MNZ,
+    UNDEF,
+    Conc,
+    Hash,
+    Mask,
+    Pack,
+    V,
+    hash_of,
+    make_pack,
+    ones,
+    split,
+)
+
+__all__ = ["Cells", "Report"]
+
+Report = Callable[[str, str], None]
+Index = NDArray[np.int64]
+
+
+class Cells:
+    """A run of memory, one for each of `blocks`; order is checked after `track`.
+
+    `inside`: only one block can reach a cell, so that a barrier of the block settles everything.
+    """
+
+    def __init__(self, name: str, size_bytes: int, granule: int, report: Report,
+                 order: Order | None = None, blocks: int = 1) -> None:
+        self.name, self.size_bytes, self.g = name, size_bytes, granule
+        self.blocks = blocks
+        self.inside = blocks > 1 or (order is not None and order.blocks == 1)
+        self.stride = -(-size_bytes // granule)  # cells of one block
+        n = max(1, self.stride * blocks)
+        self.h = np.zeros((2, n), dtype=np.uint64)
+        self.h[0] = UNDEF_TAG
+        self.f = np.full(n, UNDEF, dtype=np.uint32)
+        self.report, self.order = report, order
+        self.written: NDArray[np.bool_] | None = None
+        self.writer: NDArray[np.int32] | None = None  # warp + 1 over all blocks; 0: nobody
+        self.wseq: NDArray[np.int32] | None = None
+        self.rseq: NDArray[np.int32] | None = None  # latest read
+        self.reader: NDArray[np.int32] | None = None  # its warp + 1; -1: several since then
+        self.pending: NDArray[np.bool_] | None = None  # an asynchronous copy is on its way
+        self.lines: NDArray[np.int32] | None = None  # the line that wrote each cell last
+        self.line = 0
+
+    def track(self) -> None:
+        """Keep the outputs' coverage and the order of accesses."""
+        n = self.h.shape[1]
+        self.written = np.zeros(n, dtype=bool)
+        if self.order is not None:
+            self.writer = np.zeros(n, dtype=np.int32)
+            self.wseq = np.zeros(n, dtype=np.int32)
+            self.rseq = np.zeros(n, dtype=np.int32)
+            self.reader = np.zeros(n, dtype=np.int32)
+            self.pending = np.zeros(n, dtype=bool)
+
+    # --- granularity ---------------------------------------------------------------------------
+
+    def refine(self, granule: int) -> None:
+        """Split cells so that each has `granule` bytes."""
+        if granule >= self.g:
+            return
+        times = self.g // granule
+        whole = Hash(self.h.reshape(2, 1, -1), self.f.reshape(1, -1), 8 * self.g)
+        pieces = [hash_of(split(whole, 8 * granule * i, 8 * granule)) for i in range(times)]
+        n = self.h.shape[1]
+        self.h = np.stack([np.broadcast_to(h, (2, 1, n)) for h, _ in pieces], axis=-1).reshape(2, -1)
+        self.f = np.stack([np.broadcast_to(np.asarray(f, dtype=np.uint32), (1, n))
+                           for _, f in pieces], axis=-1).reshape(-1)
+        for name in ("written", "writer", "wseq", "rseq", "reader", "pending", "lines"):
+            old = getattr(self, name)
+            if old is not None:
+                setattr(self, name, np.repeat(old, times))
+        self.g = granule
+        self.stride *= times
+
+    def _fit(self, v_bytes: int) -> None:
+        if v_bytes % self.g:
+            self.refine(int(np.gcd(v_bytes, self.g)))
+
+    # --- access --------------------------------------------------------------------------------
+
+    def load(self, block: Any, offset: Index, width: int, mask: Mask | None,
+             warp: Any, align: int) -> V:
+        """`width` bits at each lane's byte offset; lanes that are off get anything."""
+        self._fit(int(np.gcd(width // 8, align)))
+        base = block * self.stride + offset // self.g
+        if mask is not None:
+            base = _settle(base, mask)
+        parts: list[V] = []
+        for j in range(width // 8 // self.g):
+            index = base + j
+            if self.writer is not None:
+                self._check_read(index, mask, warp)
+            parts.append(self._cell(index, mask))
+        return make_pack(parts) if len(parts) > 1 else parts[0]
+
+    def _cell(self, index: Index, mask: Mask | None) -> V:
+        h, f = self.h[:, index], self.f[index]
+        w = 8 * self.g
+        first = int(f.flat[0])
+        if (f == first).all():
+            if first & CONC and w <= 64:
+                return Conc(h[1], w)
+            return Hash(h, first, w)
+        return Hash(h, f, w)
+
+    def store(self, block: Any, offset: Index, v: V, mask: Mask | None, warp: Any,
+              align: int) -> None:
+        """Write each active lane's value."""
+        size = v.w // 8
+        step = int(np.gcd(size, align))
+        if isinstance(v, Pack) and not all(isinstance(p, Conc) for p in v.parts):
+            at = 0
+            for part in v.parts[:-1]:
+                at += part.w
+                if at % 8 == 0:
+                    step = int(np.gcd(step, at // 8))
+        self._fit(step)
+        base = block * self.stride + offset // self.g
+        shape = base.shape if mask is None else np.broadcast_shapes(base.shape, mask.shape)
+        for j in range(size // self.g):
+            h, f = hash_of(split(v, 8 * self.g * j, 8 * self.g))
+            full = np.broadcast_shapes(shape, h.shape[1:], np.shape(warp))
+            index = np.broadcast_to(base + j, full)
+            h = np.broadcast_to(h, (2, *full))
+            f = np.broadcast_to(np.asarray(f, dtype=np.uint32), full)
+            w = np.broadcast_to(warp, full)
+            if mask is not None:
+                on = np.broadcast_to(mask, full)
+                index, h, f, w = index[on], h[:, on], f[on], w[on]
+            else:
+                index, h, f, w = index.reshape(-1), h.reshape(2, -1), f.reshape(-1), w.reshape(-1)
+            self.put(index, h, f, w)
+
+    def put(self, index: Index, h: Any, f: Any, warp: Any) -> None:
+        """Write cells (flat arrays), checking order and agreement between lanes."""
+        if self.writer is not None:
+            self._check_write(index, h, warp)
+        self.h[:, index] = h
+        self.f[index] = f
+        if self.written is not None:
+            self.written[index] = True
+        if self.lines is not None:
+            self.lines[index] = self.line
+        if index.size > 1 and (self.h[:, index] != h).any():
+            self.report("write-conflict", f"two threads write different values to one byte of "
+                                          f"{self.name} in one instruction")
+
+    # --- order ---------------------------------------------------------------------------------
+
+    def _check_read(self, index: Index, mask: Mask | None, warp: Any) -> None:
+        assert self.writer is not None and self.wseq is not None and self.order is not None
+        assert self.rseq is not None and self.reader is not None and self.pending is not None
+        shape = np.broadcast_shapes(index.shape, np.shape(warp),
+                                    () if mask is None else mask.shape)
+        full = np.broadcast_to(index, shape)
+        who = np.broadcast_to(warp, shape)
+        if mask is not None:
+            on = np.broadcast_to(mask, shape)
+            full, who = full[on], who[on]
+        else:
+            full, who = full.reshape(-1), who.reshape(-1)
+        if not full.size:
+            return
+        seq = self.wseq[full]
+        if not self.order.settled(seq, self.inside):
+            bad = ~self.order.knows(who, self.writer[full], seq)
+            if bad.any():
+                self.report("race-read", f"a value in {self.name} that another warp wrote is read "
+                                         "with no barrier in between")
+        if self.pending.any() and self.pending[full].any():
+            self.report("async-read", f"{self.name} is read where an asynchronous copy has not "
+                                      "been waited for")
+        now = self.order.now
+        old_seq, old = self.rseq[full], self.reader[full]
+        same = (old == who + 1) | (old_seq < now)
+        self.reader[full] = np.where(same, who + 1, -1)
+        if full.size > 1:
+            again = self.reader[full]
+            mixed = (again != who + 1) & (again >= 0)
+            if mixed.any():
+                self.reader[full[mixed]] = -1
+        # a read in an older, unordered epoch by another warp must not be forgotten
+        if not self.order.settled(old_seq, self.inside):
+            lost = (old != 0) & (old != who + 1) & ~self.order.knows(who, old, old_seq)
+            if lost.any():
+                self.reader[full[lost]] = -1
+        self.rseq[full] = now
+
+    def _check_write(self, index: Index, h: Any, warp: Any) -> None:
+        assert self.writer is not None and self.wseq is not None and self.order is not None
+        assert self.rseq is not None and self.reader is not None and self.pending is not None
+        seq = self.wseq[index]
+        if not self.order.settled(seq, self.inside):
+            bad = ~self.order.knows(warp, self.writer[index], seq)
+            if bad.any():
+                differ = (self.h[:, index] != h).any(axis=0)
+                if (bad & differ).any():
+                    self.report("race-write", f"two warps write different values to one byte of "
+                                              f"{self.name} with no barrier in between")
+        rseq = self.rseq[index]
+        if not self.order.settled(rseq, self.inside):
+            reader = self.reader[index]
+            bad = (reader != 0) & ~self.order.knows(warp, reader, rseq)
+            if bad.any():
+                differ = (self.h[:, index] != h).any(axis=0)
+                if (bad & differ).any():
+                    self.report("race-overwrite",
+                                f"{self.name} is overwritten while another warp may still read "
+                                "it (no barrier in between)")
+        if self.pending.any() and self.pending[index].any():
+            self.report("async-write", f"{self.name} is written where an asynchronous copy is on "
+                                       "its way")
+        self.writer[index] = warp + 1
+        self.wseq[index] = self.order.now
+
+    # --- initial contents ----------------------------------------------------------------------
+
+    def fill_bits(self, bits: Any) -> None:
+        """Set every cell to known bits."""
+        self.h[0] = TAG
+        self.h[1] = np.asarray(bits, dtype=np.uint64) & np.uint64(ones(min(64, 8 * self.g)))
+        self.f[:] = CONC
+
+    def fill_hashes(self, h: Any) -> None:
+        """Set every cell to a leaf."""
+        self.h[:] = h
+        self.f[:] = MNZ
+
+
+def _settle(index: Index, mask: Mask) -> Index:
+    """Point lanes that are off at a cell that some active lane reads."""
+    shape = np.broadcast_shapes(index.shape, mask.shape)
+    on = np.broadcast_to(mask, shape)
+    full = np.broadcast_to(index, shape)
+    at = int(on.reshape(-1).argmax())
+    return np.where(on, full, full.reshape(-1)[at])

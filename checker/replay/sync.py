@@ -1,0 +1,294 @@
+"""Barriers and mbarriers: who waits for whom, what becomes ordered, when lanes may go on.
+
+In: control operations. Out: `WAITS` (lanes that need not wait) and `WAKES` (parked lanes that may
+go on) for the machine, and steps for operations that never wait. A test of an mbarrier's phase is
+taken as a wait: a program that uses a failed test for anything but trying again is not modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.core import Barrier, Const, Op, Program
+from checker.replay.machine import EMPTY, Fragment, Machine, Step
+from checker.replay.values import Conc, Mask, V, const, pred_bits
+
+__all__ = ["Mbar", "WAITS", "WAKES", "mbar_at", "step"]
+
+Read = Callable[[Machine], list[V]]
+
+
+def _values(m: Machine, op: Op) -> list[V]:
+    return [const(s.bits, s.width_bits) if isinstance(s, Const) else m.read(s) for s in op.src]
+
+
+# --- barriers of a block ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Named:
+    """One barrier of every block: who has arrived, who may leave, and the predicate's reduction."""
+
+    arrived: Mask
+    released: Mask
+    count: NDArray[np.int64]
+    votes: list[Mask] = field(default_factory=list)
+
+
+def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
+    attr: Barrier = op.attr
+    if attr.kind == "warp":
+        return None
+    if attr.kind == "cluster" and attr.action == "arrive":
+        return None
+    full = m.full(on) & m.live
+    plain = attr.action == "sync" and not attr.has_count
+    if plain and not m.parked and (full == m.live).all() and not m.extra["barriers"]:
+        m.order.barrier(None)
+        return None
+    values = _values(m, op)
+    ident = m.known(values[0], on, "a barrier's number") if values else np.zeros((1, 1))
+    wide = np.broadcast_to(ident, full.shape)
+    done = np.zeros_like(full)
+    for number in np.unique(wide[full]):
+        lanes = full & (wide == number)
+        named = _arrive(m, attr, int(number), lanes, values, on)
+        if attr.action == "arrive":
+            done |= lanes
+        if attr.action.startswith("red_"):
+            pred = pred_bits(values[-1], on)
+            if pred is None:
+                raise m.unsupported("data-dependent", "a barrier reduces a predicate that depends "
+                                                      "on data")
+            named.votes.append(np.broadcast_to(pred, full.shape) & lanes)
+        _complete(m, attr, int(number), named, op)
+        done |= lanes & named.released
+        named.released &= ~done
+    return None if (done | ~full).all() else done
+
+
+def _arrive(m: Machine, attr: Barrier, number: int, lanes: Mask, values: list[V],
+            on: Mask | None) -> _Named:
+    table: dict[tuple[str, int], _Named] = m.extra["barriers"]
+    key = (attr.kind, number)
+    if key not in table:
+        shape = (m.B, m.T)
+        table[key] = _Named(np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool),
+                            np.zeros(m.B, dtype=np.int64))
+    named = table[key]
+    named.arrived |= lanes
+    if attr.has_count:
+        count = np.broadcast_to(m.known(values[1], on, "a barrier's count"), lanes.shape)
+        for block in np.nonzero(lanes.any(axis=1))[0]:
+            named.count[block] = int(count[block][lanes[block]][0])
+    return named
+
+
+def _complete(m: Machine, attr: Barrier, number: int, named: _Named, op: Op | None) -> None:
+    """Release the blocks in which everybody has come."""
+    arrived = named.arrived.sum(axis=1)
+    need = np.where(named.count > 0, named.count, m.live.sum(axis=1))
+    ready = (arrived > 0) & (arrived >= need)
+    if not ready.any():
+        return
+    lanes = named.arrived & ready[:, None]
+    members = lanes.reshape(m.B, m.warps, m.width).any(axis=2)
+    m.order.barrier(members)
+    if named.votes and op is not None:
+        _reduce(m, op, attr, named, lanes)
+    named.released |= lanes
+    named.arrived &= ~lanes
+    named.count[ready] = 0
+
+
+def _reduce(m: Machine, op: Op, attr: Barrier, named: _Named, lanes: Mask) -> None:
+    votes = np.logical_or.reduce(named.votes) & lanes
+    count = votes.sum(axis=1).reshape(-1, 1)
+    total = lanes.sum(axis=1).reshape(-1, 1)
+    named.votes.clear()
+    if attr.action == "red_popc":
+        m.put(op.dst[0], Conc(count.astype(np.uint64), 32), lanes, True)
+    else:
+        truth = count > 0 if attr.action == "red_or" else count == total
+        m.put(op.dst[0], Conc(truth, 1), lanes, True)
+
+
+def _wake_barrier(m: Machine, op: Op, fragment: Fragment) -> Mask:
+    attr: Barrier = op.attr
+    release = np.zeros_like(fragment.mask)
+    for (kind, number), named in m.extra["barriers"].items():
+        if kind != attr.kind:
+            continue
+        _complete(m, attr, number, named, op)
+        go = fragment.mask & named.released
+        named.released &= ~go
+        release |= go
+    if not any(n.arrived.any() or n.released.any() for n in m.extra["barriers"].values()):
+        m.extra["barriers"].clear()
+    return release
+
+
+# --- mbarriers ------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Mbar:
+    """One mbarrier: arrivals still missing in this phase, bytes still to come, phases completed."""
+
+    count: int
+    pending: int
+    tx: int = 0
+    phase: int = 0
+    published: NDArray[np.int32] | None = None  # clock of this phase's arrivals
+    history: list[Any] = field(default_factory=list)  # clock of each completed phase
+
+
+def _bars(m: Machine) -> dict[tuple[int, int], Mbar]:
+    return m.extra["mbars"]  # type: ignore[no-any-return]
+
+
+def mbar_at(m: Machine, block: int, address: int) -> Mbar:
+    """The mbarrier at a shared address of a block."""
+    found = _bars(m).get((block, address & 0xFFFFFFFF))
+    if found is None:
+        raise m.unsupported("mbarrier", "an mbarrier is used that was never initialised")
+    return found
+
+
+def publish(m: Machine, bar: Mbar, block: int, warp: int) -> None:
+    """Make a warp's events so far part of the current phase."""
+    row = m.order.release(block, warp)
+    bar.published = row if bar.published is None else np.maximum(bar.published, row)
+
+
+def settle(bar: Mbar) -> None:
+    """Complete the phase if nothing is missing."""
+    while bar.pending <= 0 and bar.tx == 0 and bar.count > 0:
+        bar.phase += 1
+        bar.pending += bar.count
+        bar.history.append(bar.published)
+        bar.published = None
+
+
+def lanes_of(m: Machine, on: Mask | None, address: NDArray[Any]) -> list[tuple[int, int, int]]:
+    """(block, thread, address) of each active lane."""
+    full = m.full(on) & m.live
+    wide = np.broadcast_to(address, full.shape)
+    return [(int(b), int(t), int(wide[b, t]) & 0xFFFFFFFF) for b, t in zip(*np.nonzero(full),
+                                                                          strict=True)]
+
+
+def _number(m: Machine, v: V | None, on: Mask | None, what: str) -> NDArray[Any]:
+    if v is None:
+        return np.ones((m.B, m.T), dtype=np.uint64)
+    return np.broadcast_to(m.known(v, on, what), (m.B, m.T))
+
+
+def step(program: Program, op: Op, read: Read) -> Step | None:
+    """Steps of the operations that never wait."""
+    body = _BODIES.get(op.name)
+    if body is None:
+        return None
+
+    def run(m: Machine) -> None:
+        on = m.mask if op.guard is None else m.guard(op.guard)
+        if on is EMPTY:
+            return
+        if not (on is None or isinstance(on, np.ndarray)):
+            raise m.unsupported("data-dependent", f"whether {op.name} runs depends on data")
+        body(m, op, read(m), on)
+
+    return run
+
+
+def _init(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    address = m.known(values[0], on, "an mbarrier address")
+    count = _number(m, values[1], on, "an mbarrier count")
+    for block, thread, at in lanes_of(m, on, address):
+        n = int(count[block, thread])
+        _bars(m)[block, at] = Mbar(n, n)
+
+
+def _inval(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    for block, _, at in lanes_of(m, on, m.known(values[0], on, "an mbarrier address")):
+        _bars(m).pop((block, at), None)
+
+
+def _mbar_arrive(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    drop, expects = op.attr if isinstance(op.attr, tuple) else (False, bool(op.attr))
+    address = m.known(values[0], on, "an mbarrier address")
+    count = _number(m, values[1] if len(values) > 1 else None, on, "an mbarrier count")
+    tx = _number(m, values[2], on, "a transaction count") if len(values) > 2 else None
+    state = np.zeros((m.B, m.T), dtype=np.uint64)
+    last: tuple[int, int, int] | None = None
+    for block, thread, at in lanes_of(m, on, address):
+        bar = mbar_at(m, block, at)
+        state[block, thread] = bar.phase
+        n = int(count[block, thread])
+        if expects and tx is not None:
+            bar.tx += int(tx[block, thread])
+        if (block, thread // m.width, at) != last:
+            publish(m, bar, block, thread // m.width)
+            last = (block, thread // m.width, at)
+        bar.pending -= n
+        if drop:
+            bar.count -= n
+        settle(bar)
+    if op.dst:
+        m.put(op.dst[0], Conc(state, 64), on, True)
+
+
+def _expect(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    tx = _number(m, values[1], on, "a transaction count")
+    for block, thread, at in lanes_of(m, on, m.known(values[0], on, "an mbarrier address")):
+        bar = mbar_at(m, block, at)
+        bar.tx += int(tx[block, thread])
+        settle(bar)
+
+
+def _test(m: Machine, op: Op, lanes: Mask) -> Mask:
+    """Lanes whose phase has completed; their predicate becomes true."""
+    values = _values(m, op)
+    address = m.known(values[0], lanes, "an mbarrier address")
+    wanted = _number(m, values[1], lanes, "an mbarrier phase")
+    done = np.zeros_like(lanes)
+    answers: dict[tuple[int, int, int], bool] = {}
+    for block, thread, at in lanes_of(m, lanes, address):
+        bar = mbar_at(m, block, at)
+        want = int(wanted[block, thread])
+        if op.attr == "parity":
+            ok = (bar.phase & 1) != (want & 1)
+        else:
+            ok = bar.phase > want
+        done[block, thread] = ok
+        warp = thread // m.width
+        if ok and not answers.get((block, warp, at)):
+            answers[block, warp, at] = True
+            row = bar.history[-1] if bar.history else None
+            if row is not None:
+                m.order.acquire(block, warp, row)
+    if done.any() and op.dst:
+        m.put(op.dst[0], Conc(np.array([[True]]), 1), done, True)
+    return done
+
+
+def _wait_mbar(m: Machine, op: Op, on: Mask | None) -> Mask | None:
+    full = m.full(on) & m.live
+    done = _test(m, op, full)
+    return None if (done | ~full).all() else done
+
+
+def _wake_mbar(m: Machine, op: Op, fragment: Fragment) -> Mask:
+    return _test(m, op, fragment.mask)
+
+
+WAITS = {"barrier": _barrier, "mbar_test": _wait_mbar}
+WAKES = {"barrier": _wake_barrier, "mbar_test": _wake_mbar}
+_BODIES: dict[str, Callable[..., None]] = {
+    "mbar_init": _init, "mbar_inval": _inval, "mbar_arrive": _mbar_arrive, "mbar_expect": _expect,
+}
