@@ -312,8 +312,7 @@ def _parameters(one: Compiled) -> int:
     from checker.lower import lower
     from checker.parse import parse
 
-    count: int = len(lower(parse(one.text, isa=one.isa)).params)
-    return count
+    return len(lower(parse(one.text, isa=one.isa)).params)
 
 
 def _argument(

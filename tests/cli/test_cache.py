@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import toy_engine
 
 from checker.cache import Cache, default_path, signature_from_json
 from checker.errors import InputError
+from tests import toy_engine
 
 TEXT = ".entry k\nload x\nopaque foo bar\nrace\n"
 
@@ -65,10 +65,14 @@ def test_off_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_path() is None
 
 
-def test_concurrent_processes(tmp_path: Path) -> None:
+def test_concurrent_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from checker import cache as module
+
+    monkeypatch.setattr(module, "fingerprint", lambda: "fixed")  # the code may be edited meanwhile
     code = (
-        "import sys; from pathlib import Path; from checker.cache import Cache\n"
-        "c = Cache(Path(sys.argv[1]))\n"
+        "import sys; from pathlib import Path; from checker import cache\n"
+        "cache.fingerprint = lambda: 'fixed'\n"
+        "c = cache.Cache(Path(sys.argv[1]))\n"
         "for i in range(60):\n"
         "    assert c.ask('n', (i,), lambda: {'i': i}) == {'i': i}\n"
         "assert c.path is not None\n"

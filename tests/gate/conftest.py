@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toy_engine
 from typer.testing import CliRunner, Result
 
 import checker
+from tests import toy_engine
 
 
 @pytest.fixture

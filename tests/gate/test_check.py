@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import toy_engine
 
 from checker.cache import Cache
 from checker.errors import UsageError
@@ -16,6 +15,7 @@ from checker.gate.check import Current, Report, check, sign_all, text_digest
 from checker.gate.lockfile import Entry, Lock
 from checker.results import CHECKER_VERSION, KernelInput
 from checker.sources import Source, Sources
+from tests import toy_engine
 
 TODAY = datetime.date(2026, 6, 1)
 

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from gate.schemas import SARIF, check_junit
+from tests.gate.schemas import SARIF, check_junit
 
 Run = Callable[..., Any]
 Write = Callable[..., Path]

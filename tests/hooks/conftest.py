@@ -1,5 +1,5 @@
 """The toy engine serves the hooks' tests as well."""
 
-from gate.conftest import run, toy, write
+from tests.gate.conftest import run, toy, write
 
 __all__ = ["run", "toy", "write"]

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import toy_engine
+
+from tests import toy_engine
 
 triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
@@ -20,8 +21,8 @@ import checker  # noqa: E402
 from checker.errors import UsageError  # noqa: E402
 from checker.hooks.triton import Bitwise, bitwise  # noqa: E402
 from checker.results import KernelInput  # noqa: E402
-from hooks import fakegpu  # noqa: E402
-from hooks.fakegpu import Tensor  # noqa: E402
+from tests.hooks import fakegpu  # noqa: E402
+from tests.hooks.fakegpu import Tensor  # noqa: E402
 
 EXAMINED: list[KernelInput] = []
 
