@@ -86,14 +86,15 @@ def build_one(task: Task, store: Path) -> Built:
         return Built(task, case.name, None, reason[-2000:])
     digest = hashlib.sha256(compiled.text.encode()).hexdigest()[:32]
     path = f"objects/{digest}.{TARGETS[task.target][4]}"
-    _write(store / path, compiled.text)
+    write_text(store / path, compiled.text)
     line = manifest_line(case, compiled, task.target, path)
-    _write(remembered, json.dumps(line, sort_keys=True))
+    write_text(remembered, json.dumps(line, sort_keys=True))
     return Built(task, case.name, line, None)
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write through a temporary name, so that a killed run leaves no half file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     temporary.write_text(text)
     temporary.replace(path)
@@ -134,14 +135,15 @@ def build(tasks: list[Task], store: Path, jobs: int, console: Console) -> tuple[
     failures = [done[t] for t in tasks if done[t].line is None]
     for target in dict.fromkeys(t.target for t in tasks):
         mine = [done[t] for t in tasks if t.target == target]
-        _lines(store / f"{target}.jsonl", [b.line for b in mine if b.line is not None])
-        _lines(store / f"{target}.failed.jsonl",
+        write_manifest(store / f"{target}.jsonl", [b.line for b in mine if b.line is not None])
+        write_manifest(store / f"{target}.failed.jsonl",
                [{"name": b.name, "error": b.error} for b in mine if b.line is None])
     shutil.rmtree(store / "triton", ignore_errors=True)
     return len(tasks) - len(failures), failures
 
 
-def _lines(path: Path, rows: list[Any]) -> None:
+def write_manifest(path: Path, rows: list[Any]) -> None:
+    """Write a manifest: one JSON object a line."""
     path.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
 
 

@@ -47,6 +47,9 @@ TARGETS: Mapping[str, tuple[str, int | str, int, str, str]] = {
 NVIDIA_ONLY = frozenset({"maxnreg", "ptx_options", "num_ctas"})
 AMD_ONLY = frozenset({"waves_per_eu", "matrix_instr_nonkdim", "kpack"})
 
+#: raised when the form of launch facts or manifest lines changes
+FORMAT = 2
+
 _PARAM = re.compile(r"^\s*\.param\s+(.*?)[,\s]*$", re.M)
 _ENTRY = re.compile(r"\.entry\s+[\w$]+\s*\((.*?)\)", re.S)
 
@@ -103,11 +106,11 @@ def _signature(case: Case) -> tuple[dict[str, str], dict[str, Any], dict[tuple[i
 
 
 def case_key(case: Case, target: str) -> str:
-    """Content address of a compilation: source, signature, constants, options, target, producer."""
+    """Content address of a manifest line: whatever its text or its facts depend on."""
     signature, constants, attrs = _signature(case)
     parts = (case.fn.cache_key, signature, sorted((k, str(v)) for k, v in constants.items()),
              sorted(attrs.items()), sorted((k, str(v)) for k, v in case.options.items()),
-             target, triton_version())
+             target, triton_version(), case.name, case.launches, FORMAT)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
@@ -145,14 +148,21 @@ def compile_case(case: Case, target: str) -> Compiled:
 
 
 def group_of(family: str, launches: Iterable[Mapping[str, Any]]) -> str:
-    """Kernels of one group have one parameter list and the same arguments: they can be compared."""
-    args = [[a for a in launch["args"] if a is not None and _visible(a)] for launch in launches]
+    """Kernels of one group have one parameter list and the same arguments: they can be compared.
+
+    Scratch and the boxes of tensor maps are the compiler's choice and do not count.
+    """
+    args = [[_plain(a) for a in launch["args"] if a is not None and a.get("role") != "scratch"]
+            for launch in launches]
     return f"{family}/{hashlib.sha256(json.dumps(args, sort_keys=True).encode()).hexdigest()[:8]}"
 
 
-def _visible(arg: Mapping[str, Any]) -> bool:
-    """Whether an argument is the caller's and not the compiler's."""
-    return arg.get("role") != "scratch"
+def _plain(arg: Mapping[str, Any]) -> Any:
+    """An argument without what the compiler chose about it."""
+    body = arg.get("tensormap")
+    if body is None:
+        return arg
+    return {k: v for k, v in body.items() if k not in ("box", "swizzle", "interleave")}
 
 
 def parameter_count(text: str, isa: str) -> int:

@@ -21,8 +21,9 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,8 +66,7 @@ class Worker:
     """What a worker process keeps between tasks."""
 
     device: Device | None = None
-    inputs_of: str = ""
-    inputs: dict[tuple[int, int], dict[str, Bits]] | None = None
+    inputs: dict[str, dict[tuple[int, int], dict[str, Bits]]] = field(default_factory=dict)
 
 
 _WORKER = Worker()
@@ -94,12 +94,11 @@ def draw_inputs(launch: Mapping[str, Any], index: int, kind: str, seed: int) -> 
 def _inputs(record: Mapping[str, Any]) -> dict[tuple[int, int], dict[str, Bits]]:
     """The inputs of all launches and draws of a record, kept for its whole group."""
     group = str(record["config"]["group"])
-    if _WORKER.inputs is None or _WORKER.inputs_of != group:
-        _WORKER.inputs = {(i, j): draw_inputs(launch, i, kind, seed)
-                          for i, launch in enumerate(record["launches"])
-                          for j, (kind, seed) in enumerate(DRAWS)}
-        _WORKER.inputs_of = group
-    return _WORKER.inputs
+    if group not in _WORKER.inputs:
+        _WORKER.inputs[group] = {(i, j): draw_inputs(launch, i, kind, seed)
+                                 for i, launch in enumerate(record["launches"])
+                                 for j, (kind, seed) in enumerate(DRAWS)}
+    return _WORKER.inputs[group]
 
 
 @cache
@@ -256,20 +255,26 @@ class Sink:
 
 def tasks_for(names: list[str], sets: list[str], target: str, full: bool, cap: int,
               below_every: int) -> Iterator[Task]:
-    """At most ``cap`` evenly spaced cases a family, some also assembled in other ways, then sets."""
+    """At most ``cap`` evenly spaced cases a family, some also assembled in other ways, and sets.
+
+    Families take turns, so that a run that ends early has something of each.
+    """
+    queues: list[list[Task]] = []
     for name in names:
         planned = plan([name], [target], full)
         step = max(1, -(-len(planned) // cap))
-        # A stride with no factor in common with the knob lists visits all values of every knob.
-        chosen = [planned[i * step + i % step] for i in range(len(planned) // step)]
+        # Shifting inside the stride visits all values of the innermost knobs.
+        chosen = [planned[min(i * step + i % step, len(planned) - 1)]
+                  for i in range(-(-len(planned) // step))]
+        queue = []
         for i, task in enumerate(chosen):
-            yield Task(name, task.index, full)
-            if below_every and i % below_every == 0:
-                for below in BELOW:
-                    yield Task(name, task.index, full, tuple(below.items()))
-    for name in sets:
-        for index in range(len(_set(name))):
-            yield Task(f"set:{name}", index, full)
+            queue.append(Task(name, task.index, full))
+            if below_every and i % below_every == below_every // 2:
+                queue += [Task(name, task.index, full, tuple(b.items())) for b in BELOW]
+        queues.append(queue)
+    queues += [[Task(f"set:{n}", i, full) for i in range(len(_set(n)))] for n in sets]
+    for turn in zip_longest(*queues):
+        yield from (task for task in turn if task is not None)
 
 
 def main(

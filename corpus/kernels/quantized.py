@@ -144,8 +144,8 @@ def cast(x_ptr, y_ptr, n, BLOCK: tl.constexpr, MODE: tl.constexpr):
 
 
 def _w8a8(full: bool) -> Iterator[Case]:
-    for e, bm, bn, bk, w, s in product(
-        range(len(EPILOGUES)), (16, 32, 64) if full else (32,), (32, 64) if full else (64,),
+    for (e, fusion), bm, bn, bk, w, s in product(
+        (*((e, False) for e in range(len(EPILOGUES))), (6, True), (7, True)), (16, 32, 64) if full else (32,), (32, 64) if full else (64,),
         (32, 64) if full else (64,), (2, 4) if full else (4,), (1, 3) if full else (2,),
     ):
         if bm * bn < 256 * w:
@@ -153,7 +153,7 @@ def _w8a8(full: bool) -> Iterator[Case]:
         yield Case(
             family="w8a8", variant=EPILOGUES[e], fn=w8a8,
             constexprs={"BLOCK_M": bm, "BLOCK_N": bn, "BLOCK_K": bk, "EPILOGUE": e},
-            options={"num_warps": w, "num_stages": s, "enable_fp_fusion": False},
+            options={"num_warps": w, "num_stages": s, "enable_fp_fusion": fusion},
             launches=tuple(
                 Launch((cdiv(m, bm), cdiv(n, bn), 1), {
                     "a_ptr": Buf("i8", m * k), "b_ptr": Buf("i8", n * k),
