@@ -78,6 +78,9 @@ class Builder(Protocol):
     def carry_register(self) -> int:
         """The condition code register CC.CF."""
 
+    def in_kernel_without_calls(self) -> bool:
+        """Whether `.param` can only mean the kernel's own parameters here."""
+
     def label(self, name: str) -> Any:
         """A branch target to be resolved later."""
 

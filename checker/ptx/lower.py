@@ -261,6 +261,11 @@ class _Lowering:
             self.carry = self.temporary(1, "%cc")
         return self.carry
 
+    def in_kernel_without_calls(self) -> bool:
+        """Whether `.param` can only mean the kernel's own parameters here."""
+        function = self.frame.function
+        return function is self.kernel and all(v.space != "param" for v in function.variables)
+
     def label(self, name: str) -> Any:
         """The label, resolved when the program is complete."""
         return self.frame.labels.get(name)

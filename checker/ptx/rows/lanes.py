@@ -22,11 +22,14 @@ def shfl(x: Line) -> None:
     value = x.source(1, "b32")
     if sync:
         x.source(4, "b32")
-    lane = x.special("laneid")[0]
-    amount = _and(x, x.source(2, "b32"), 31)
-    source, inside = _source_lane(x, mode, lane, amount, x.source(3, "b32"))
-    if inside is not None:
-        source = x.emit("select", 32, (inside, source, lane), 32)
+    amount, c = _and(x, x.source(2, "b32"), 31), x.source(3, "b32")
+    if mode == "idx" and c == Const(31, 32):
+        source, inside = amount, None
+    else:
+        lane = x.special("laneid")[0]
+        source, inside = _source_lane(x, mode, lane, amount, c)
+        if inside is not None:
+            source = x.emit("select", 32, (inside, source, lane), 32)
     if second is None:
         x.put("gather", (x.dest(first, 32),), (value, source), 32)
         return
@@ -50,14 +53,14 @@ def _source_lane(x: Line, mode: str, lane: Source, amount: Source,
         source = amount
     else:
         low = x.emit("iand", 32, (lane, segment), 32)
-        rest = x.emit("iand", 32, (amount, _not5(x, segment)), 32)
+        rest = _both(x, amount, _not5(x, segment))
         source = x.emit("ior", 32, (low, rest), 32)
     if whole and clamp == Const(31, 32) and mode in ("bfly", "idx"):
         return source, None
     limit: Source = clamp
     if not whole:
         low = x.emit("iand", 32, (lane, segment), 32)
-        rest = x.emit("iand", 32, (clamp, _not5(x, segment)), 32)
+        rest = _both(x, clamp, _not5(x, segment))
         limit = x.emit("ior", 32, (low, rest), 32)
     cond = "ge" if mode == "up" else "le"
     inside = x.emit("icmp", 1, (source, limit), Compare(cond, "s32"))
@@ -68,6 +71,12 @@ def _and(x: Line, a: Source, mask: int) -> Source:
     if isinstance(a, Const):
         return Const(a.bits & mask, 32)
     return x.emit("iand", 32, (a, Const(mask, 32)), 32)
+
+
+def _both(x: Line, a: Source, b: Source) -> Source:
+    if isinstance(b, Const):
+        return _and(x, a, b.bits)
+    return x.emit("iand", 32, (a, b), 32)
 
 
 def _shift(x: Line, a: Source, amount: int) -> Source:

@@ -70,7 +70,7 @@ def place(x: Line, operand: Operand, space: str, width: int, count: int,
         if space == "generic" or (own != space and not (own == "local" and space == "param")):
             raise Refuse(f"{own} symbol in a {space} access")
         space = own
-    elif space == "param":
+    elif space == "param" and not x.builder.in_kernel_without_calls():
         raise Refuse("parameter address in a register")
     align = width * count // 8
     return base, Mem(space, width, count, offset, align, strong)
