@@ -1,19 +1,15 @@
 """Where kernels come from: files, folders, globs, manifests and compiler caches."""
 
-from checker.sources.read import (
-    ASSEMBLY_SUFFIXES,
+from checker.sources.glance import (
     Headline,
     Source,
     Sources,
     Unreadable,
     entry_line,
     headline,
-    load_json,
-    read,
-    read_text,
     readable_name,
-    split_entries,
 )
+from checker.sources.read import ASSEMBLY_SUFFIXES, load_json, read, read_text, split_entries
 
 __all__ = [
     "ASSEMBLY_SUFFIXES", "Headline", "Source", "Sources", "Unreadable", "entry_line",

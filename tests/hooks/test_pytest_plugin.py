@@ -52,19 +52,14 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(project: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    plugin = [] if _registered() else ["-p", "checker.hooks.pytest_plugin"]
+    plugin = ["-p", "checker.hooks.pytest_plugin", *(["-p", "xdist"] if "-n" in args else [])]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *args]
-    env = {**os.environ, "SAMEBITS_CACHE": str(project / "cache.sqlite"),
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+           "SAMEBITS_CACHE": str(project / "cache.sqlite"),
            "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         command, cwd=project, env=env, capture_output=True, text=True, check=False
     )
-
-
-def _registered() -> bool:
-    from importlib.metadata import entry_points
-
-    return any(e.value == "checker.hooks.pytest_plugin" for e in entry_points(group="pytest11"))
 
 
 def test_update_then_check_then_drift(project: Path) -> None:
