@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from checker.cli import gate, kernels, sweep
+from checker.cli import gate, kernels, serve, sweep
 from checker.results import CHECKER_VERSION
 
 __all__ = ["app", "main"]
@@ -41,6 +41,7 @@ def _root(
 for command in (kernels.sign, kernels.compare, kernels.tree, kernels.coverage, sweep.partition):
     app.command()(command)
 app.add_typer(gate.app, name="gate")
+app.command()(serve.serve)
 
 
 def main() -> None:
