@@ -16,9 +16,10 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.openapi.utils import get_openapi
+from fastapi.staticfiles import StaticFiles
 
 from checker.results import CHECKER_VERSION
-from server import models, routes_baselines, routes_jobs, routes_kernels, routes_ops
+from server import models, page, routes_baselines, routes_jobs, routes_kernels, routes_ops
 from server.jobs import JobRunner
 from server.logs import set_up_logs
 from server.metrics import Metrics
@@ -59,8 +60,9 @@ def make_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="samebits", version=CHECKER_VERSION, description=_ABOUT, lifespan=lifespan,
         docs_url=None, redoc_url=None, openapi_url="/openapi.json")
-    for module in (routes_kernels, routes_jobs, routes_baselines, routes_ops):
+    for module in (routes_kernels, routes_jobs, routes_baselines, routes_ops, page):
         app.include_router(module.router)
+    app.mount("/static", StaticFiles(directory=page.STATIC), name="static")
     add_handlers(app)
     app.add_middleware(BodyLimit, settings=settings)
     if settings.cors_origins:

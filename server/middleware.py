@@ -128,9 +128,19 @@ class Access:
         if scope["type"] == "http":
             problem = self._check(scope)
             if problem is not None:
-                await _refuse(scope, send, problem)
+                await self._answer(scope, send, problem)
                 return
         await self.app(scope, receive, send)
+
+    async def _answer(self, scope: Scope, send: Send, problem: Problem) -> None:
+        """Refuse; a person with a browser is shown where to give the token."""
+        wants_html = "text/html" in Headers(scope=scope).get("accept", "")
+        if problem.kind == "unauthorized" and wants_html and not scope["path"].startswith("/v1/"):
+            headers = [(b"location", b"/login"), (b"content-length", b"0")]
+            await send({"type": "http.response.start", "status": 303, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await _refuse(scope, send, problem)
 
     def _check(self, scope: Scope) -> Problem | None:
         headers = Headers(scope=scope)
