@@ -22,7 +22,7 @@ from checker.errors import UsageError
 from checker.hooks.keep import Baseline, Kept, announce, keep_equal
 from checker.results import KernelInput
 
-__all__ = ["Bitwise", "Compiled", "bitwise", "launch_facts"]
+__all__ = ["Bitwise", "Compiled", "bitwise", "launch_facts", "overlapping"]
 
 MAX_LANES = 2**18  # threads of a launch that is still replayed
 MAX_ELEMENTS = 2**24  # elements of all its buffers
@@ -113,11 +113,11 @@ class Bitwise:
             kept = Kept(("",), str(configs[0]), len(configs), failed=f"nothing compiles: {why}")
             self._record(label, kept)
             return configs[:1]
-        overlapping = _overlap(named, kwargs)
+        shared = overlapping({**named, **kwargs})
         inputs = [_input(tuner, one, named, kwargs, self.launch) for one in good]
         reference = self._reference(good, compiled[len(configs):])
-        if overlapping and self.launch != "always":
-            why = f"the arguments {overlapping} overlap: give launch=\"always\" to decide that"
+        if shared and self.launch != "always":
+            why = f"the arguments {shared} overlap: give launch=\"always\" to decide that"
             first = inputs[reference].name if isinstance(reference, int) else inputs[0].name
             answer = Kept((first,), first, len(inputs), failed=why)
         else:
@@ -359,10 +359,10 @@ def _itemsize(value: Any) -> int:
     return int(size)
 
 
-def _overlap(named: Mapping[str, Any], kwargs: Mapping[str, Any]) -> str:
-    """The names of two tensor arguments that share memory, or nothing."""
+def overlapping(arguments: Mapping[str, Any]) -> str:
+    """Return the names of two tensor arguments that share memory, or nothing."""
     ranges: list[tuple[int, int, str]] = []
-    for name, value in {**named, **kwargs}.items():
+    for name, value in arguments.items():
         if hasattr(value, "data_ptr") and hasattr(value, "stride"):
             try:
                 start, count = int(value.data_ptr()), _elements(value)

@@ -150,7 +150,7 @@ def test_a_broken_engine_does_not_break_tuning(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_broken_hook_does_not_break_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checker.hooks.triton._overlap", None)
+    monkeypatch.setattr("checker.hooks.triton.overlapping", None)
     hook = bitwise()
     assert call(tuned(hook)) == 64
     assert hook.report is not None
