@@ -24,6 +24,9 @@ TYPE_BITS: dict[str, int] = {
 }
 
 
+_FLOATS = ("f16", "f32", "f64", "bf16", "f16x2", "bf16x2")
+
+
 @dataclass(frozen=True, slots=True)
 class Relocation:
     """`width_bytes` bytes at `offset_bytes` hold (address of `symbol` + addend) >> shift."""
@@ -41,12 +44,15 @@ class Relocation:
                 "generic" if self.generic else "", str(self.shift))
 
 
-def initial_bytes(reader: Reader, base: int, initial: Any, element_bytes: int,
+def initial_bytes(reader: Reader, base: int, initial: Any, type_: str,
                   values: Sequence[int] | None) -> tuple[bytes, tuple[Relocation, ...]]:
     """Return a variable's initial bytes and the addresses among them.
 
     `values` replaces the list of a long integer initialiser. Raises ValueError.
     """
+    element_bytes = max(1, TYPE_BITS.get(type_, 64) // 8)
+    if values is not None and type_ in _FLOATS:
+        raise ValueError("integers as floats")
     if values is not None:
         mask = (1 << 8 * element_bytes) - 1
         return b"".join([(v & mask).to_bytes(element_bytes, "little") for v in values]), ()
@@ -58,7 +64,10 @@ def initial_bytes(reader: Reader, base: int, initial: Any, element_bytes: int,
         if item[0] == "list":
             pending.extend(reversed(item[1]))
         elif item[0] == "number":
-            out += _literal(item[1](reader, base), element_bytes)
+            literal = item[1](reader, base)
+            if type_ in _FLOATS and literal.kind == "int" and literal.value:
+                raise ValueError("an integer as a float")
+            out += _literal(literal, element_bytes)
         else:
             relocations.append(_relocation(reader, base, item, len(out), element_bytes))
             out += bytes(element_bytes)

@@ -207,6 +207,9 @@ class _Parser:
     def _simple(self, i: int, start: str) -> int:
         """Read one statement that is no scope, label or function."""
         kinds = self.tokens.kinds
+        if self.words[i] == ".section":  # not taken as one token: its braces do not balance
+            self._error(i, "the section is not closed", "is the file truncated?")
+            return len(kinds)
         end = _ENDS.get(kinds[i])
         if end is not None:
             match = end.match(kinds, i)
@@ -240,15 +243,19 @@ class _Parser:
 
     def _refused(self, i: int, error: ShapeError) -> int:
         kinds = self.tokens.kinds
+        if error.at_end and i + error.index >= len(kinds):
+            self._error(i, "the statement does not end", "is the file truncated?")
+            return len(kinds)
         at = min(i + error.index, len(kinds) - 1)
         word = self.words[at]
         if kinds[at] == ERROR and self.text.startswith("/*", self.tokens.starts[at]):
             self._error(at, "the comment is not closed", "`*/` is missing")
             return len(kinds)
-        if kinds[at] == ERROR:
+        if kinds[at] == ERROR and word.isdigit():
+            number_ = re.match(r"[\w$.]+", self.text[self.tokens.starts[at]:][:64])
+            what = f"`{number_.group(0) if number_ else word}` is no number"
+        elif kinds[at] == ERROR:
             what = f"character {word!r} has no meaning in PTX"
-        elif word == ".section":
-            what = "the section is not closed"
         else:
             what = f"unexpected `{_short(word)}`"
         hint = "expected " + ", ".join(error.expected[:8]) if error.expected else ""
@@ -292,7 +299,8 @@ class _Parser:
         """Declare a word in the current scope; return its unique name."""
         scope = self.scope
         unique = word if scope.depth <= 1 else f"{word}@{scope.number}"
-        if word in scope.unique and word != "_":
+        # Module variables may be declared again (`.extern`, then the definition).
+        if word in scope.unique and word != "_" and scope.depth:
             self._error(i, f"`{_short(word)}` is declared twice in one scope")
         scope.unique[word] = unique
         return unique
@@ -436,7 +444,7 @@ class _Parser:
         if item.initial is not None:
             values = self._int_list(i, skipped) if skipped else None
             try:
-                init, relocations = initial_bytes(self, i, item.initial, element, values)
+                init, relocations = initial_bytes(self, i, item.initial, type_, values)
             except ValueError as error:
                 self._error(at, f"initial value of `{_short(self.words[at])}`: {error}")
                 init = b""
