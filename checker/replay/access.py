@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.core import GENERIC_LOCAL, GENERIC_SHARED, MODULE_BASE, Atomic, Mem, Op, Program
+from checker.replay import speculate
 from checker.replay.buffers import REGION_SHIFT
 from checker.replay.integers import int_op, isum
 from checker.replay.machine import EMPTY, Machine, Step
@@ -46,8 +47,11 @@ def step(program: Program, op: Op, read: Read) -> Step | None:
         if on is EMPTY:
             return
         if not (on is None or isinstance(on, np.ndarray)):
-            raise m.unsupported("data-dependent", f"whether a {op.name} happens depends on data "
-                                                  "the launch facts do not give")
+            if op.name != "load" or op.guard is None:
+                raise m.unsupported("data-dependent", f"whether a {op.name} happens depends on "
+                                                      "data the launch facts do not give")
+            speculate.maybe(m, op, on, lambda: body(m, read(m), m.mask))
+            return
         body(m, read(m), on)
 
     return run

@@ -25,7 +25,7 @@ from checker.replay.hashing import (
 )
 from checker.replay.values import (
     CONC,
-    FORM_SHIFT,
+    HF,
     MNZ,
     NOSUB,
     POISON,
@@ -34,11 +34,11 @@ from checker.replay.values import (
     conc_mask,
     const,
     facts_where,
-    form_id,
-    form_key,
     form_name,
     forms_in,
     has_forms,
+    pop_forms,
+    push_form,
 )
 
 __all__ = ["FLOAT_BITS", "IDENTITIES", "HF", "add", "compare", "convert", "copysign", "divide",
@@ -69,18 +69,19 @@ IDENTITIES: Mapping[str, str] = {
     "abs-abs": "|-x| = |x|, ||x|| = |x|",
     "compare-swap": "a > b is b < a; not(a < b) is a >= b or unordered",
     "select-not": "select(!c, x, y) = select(c, y, x); select(c, x, x) = x",
+    "narrow-order": "min, max, select, comparison and sign of widened values act on the narrow ones",
     "mma-zero-products": "+0 * +0 adds nothing to an accumulator that is not -0",
     "mma-step": "the products of one rounding step are an unordered multiset",
     "fold": "operations on known bits, by bit-exact arithmetic",
 }
 
-HF = tuple[U64, Facts]
 FLOAT_BITS: Mapping[str, int] = {"f16": 16, "bf16": 16, "f32": 32, "tf32": 32, "f64": 64}
+_NARROW_BITS = {"f16": 16, "bf16": 16, "f32": 32}
 _ONE = {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F800000, "f64": 0x3FF0000000000000}
 _EXP = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
 NOT_MNZ = 0xFFFFFFFF ^ MNZ
-_NFORM = form_id("plus zero")
-_ABS = form_id("abs")
+_NFORM = "plus zero"
+_ABS = "abs"
 
 # source type -> types that hold each of its values exactly
 _CONTAINS: Mapping[str, tuple[str, ...]] = {
@@ -143,12 +144,9 @@ def negate(x: HF, width: int) -> HF:
     if isinstance(f, int) and f & CONC:
         return const_hash(h[1] ^ np.uint64(1 << (width - 1))), f
     out: HF = (flip(h), (f & (POISON | NOSUB)) | MNZ)
-    if has_forms(f):
-        for form in forms_in(f):
-            if form_name(form).startswith("wide "):
-                wide = np.asarray((f >> FORM_SHIFT) == form)
-                inner = flip(h - form_key(form)) + form_key(form)
-                out = _select(wide, (inner, (f & 0xFF) | MNZ | form << FORM_SHIFT), out)
+    for outer, lanes, inner in pop_forms(x, "wide "):
+        src, dst = outer.split()[1:]
+        out = _select(lanes, _widen(src, dst, negate(inner, _NARROW_BITS.get(src, 8))), out)
     known = conc_mask(f)
     if known is not False and np.any(known):
         out = _select(known, (const_hash(h[1] ^ np.uint64(1 << (width - 1))), CONC), out)
@@ -159,11 +157,12 @@ def magnitude(x: HF, width: int) -> HF:
     """Sign bit cleared."""
     h, f = x
     rep, _ = representative(h)
-    out: HF = (combine(key("fabs"), rep) + form_key(_ABS),
-               (f & (POISON | NOSUB)) | _ABS << FORM_SHIFT)
-    if has_forms(f):
-        done = np.asarray((f >> FORM_SHIFT) == _ABS)
-        out = _select(done, x, out)
+    out = push_form((combine(key("fabs"), rep), 0), _ABS, f & (POISON | NOSUB))
+    for _, lanes, _inner in pop_forms(x, _ABS):
+        out = _select(lanes, x, out)
+    for outer, lanes, inner in pop_forms(x, "wide "):
+        src, dst = outer.split()[1:]
+        out = _select(lanes, _widen(src, dst, magnitude(inner, _NARROW_BITS.get(src, 8))), out)
     known = conc_mask(f)
     if known is not False:
         mask = np.uint64((1 << (width - 1)) - 1)
@@ -233,18 +232,11 @@ def _raw_add(mode: FloatMode, a: HF, b: HF) -> HF:
 
 def _strip_n(x: HF) -> tuple[HF, Any]:
     """x without an outer N(...), and the lanes where there was one."""
-    h, f = x
-    if not has_forms(f):
+    opened = pop_forms(x, _NFORM)
+    if not opened:
         return x, False
-    mask = np.asarray((f >> FORM_SHIFT) == _NFORM)
-    if not mask.any():
-        return x, False
-    return (np.where(mask, h - form_key(_NFORM), h),
-            np.where(mask, np.uint32((_low(f)) | MNZ), f)), mask
-
-
-def _low(f: Facts) -> Facts:
-    return f & 0xFF
+    _, lanes, (h, f) = opened[0]
+    return _select(lanes, (h, f | MNZ), x), lanes
 
 
 def _plus_zero(x: HF, lanes: Any, width: int) -> HF:
@@ -256,11 +248,11 @@ def _plus_zero(x: HF, lanes: Any, width: int) -> HF:
         minus = known & (h[1] == np.uint64(1 << (width - 1))) & lanes
         h = np.where(minus, const_hash(np.zeros_like(h[1])), h)
         may = may & ~np.asarray(known)
-    if has_forms(f):
-        may = may & np.asarray((f >> FORM_SHIFT) != _NFORM)
+    for _, lanes_n, _inner in pop_forms(x, _NFORM):
+        may = may & ~lanes_n
     if not may.any():
         return h, f
-    wrapped: HF = (h + form_key(_NFORM), (f & (POISON | NOSUB)) | _NFORM << FORM_SHIFT)
+    wrapped = push_form((h, f), _NFORM, f & (POISON | NOSUB))
     return _select(may, wrapped, (h, f))
 
 
@@ -304,7 +296,7 @@ def _unsign(x: HF, width: int) -> tuple[U64, Any]:
         top = np.uint64(1 << (width - 1))
         return const_hash(h[1] & ~top), (h[1] & top) != 0
     if has_forms(f):
-        h = _unform_sign(h, f)
+        h = _unform_sign(x)
     rep, neg = representative(h)
     known = conc_mask(f)
     if known is not False:
@@ -314,16 +306,15 @@ def _unsign(x: HF, width: int) -> tuple[U64, Any]:
     return rep, neg
 
 
-def _unform_sign(h: U64, f: Facts) -> U64:
+def _unform_sign(x: HF) -> U64:
     """Move a widening's constant inside the mix, so that negation flips the outermost word."""
-    for form in forms_in(f):
-        if form_name(form).startswith("wide "):
-            wide = np.asarray((f >> FORM_SHIFT) == form)
-            rep, neg = representative(h - form_key(form))
-            inner = combine(key("unsigned " + form_name(form)), rep)
-            inner = np.where(inner[1] >= np.uint64(1 << 63), flip(inner), inner)
-            h = np.where(wide, np.where(neg, flip(inner), inner), h)
-    return h
+    out = x[0]
+    for outer, lanes, (h, _) in pop_forms(x, "wide "):
+        rep, neg = representative(h)
+        inner = combine(key("unsigned " + outer), rep)
+        inner = np.where(inner[1] >= np.uint64(1 << 63), flip(inner), inner)
+        out = np.where(lanes, np.where(neg, flip(inner), inner), out)
+    return out
 
 
 def fma(mode: FloatMode, a: HF, b: HF, c: HF) -> HF:
@@ -360,10 +351,9 @@ def _exact_factor(mode: FloatMode, x: HF) -> Any:
         return False
     h, f = x
     out: Any = False
-    for form in forms_in(f):
-        name = form_name(form).split()
-        if name[:1] == ["wide"] and name[1] in _EXACT_PRODUCT and name[2] == "f32":
-            out = out | np.asarray((f >> FORM_SHIFT) == form)
+    for outer, lanes, _inner in pop_forms(x, "wide "):
+        if outer.split()[1] in _EXACT_PRODUCT and outer.split()[2] == "f32":
+            out = out | lanes
     known = conc_mask(f)
     if known is not False:
         bits = h[1]
@@ -402,8 +392,53 @@ def divide(mode: FloatMode, a: HF, b: HF) -> HF:
 # --- min, max -----------------------------------------------------------------------------------
 
 
+def _narrowed(x: HF, src: str, dst: str) -> tuple[Any, HF] | None:
+    """Lanes of dst-typed x that are a widened src (or a known value that one could be), and it."""
+    h, f = x
+    lanes: Any = False
+    inner: HF = x
+    for _, lanes, inner in pop_forms(x, f"wide {src} {dst}"):
+        pass
+    known = conc_mask(f)
+    if known is not False and np.any(known):
+        small = fold_lanes("fcvt", Conv(dst, src, "rn"), [x], known)
+        back = None if small is None else fold_lanes("fcvt", Conv(src, dst), [small], True)
+        if small is not None and back is not None:
+            exact = known & (back[0][1] == h[1])
+            inner = _select(exact, small, inner)
+            lanes = lanes | exact
+    return None if lanes is False or not np.any(lanes) else (lanes, inner)
+
+
+def _narrow_pairs(a: HF, b: HF, type_name: str) -> list[tuple[Any, str, HF, HF]]:
+    """Lanes in which both operands are widened from one narrower type, and the narrow operands."""
+    out: list[tuple[Any, str, HF, HF]] = []
+    if type_name != "f32" or not (has_forms(a[1]) or has_forms(b[1])):
+        return out
+    for src in ("f16", "bf16"):
+        outer = f"wide {src} f32"
+        if not any(form_name(form) == outer for x in (a, b) for form in forms_in(x[1])):
+            continue
+        x, y = _narrowed(a, src, "f32"), _narrowed(b, src, "f32")
+        if x is not None and y is not None and np.any(x[0] & y[0]):
+            out.append((x[0] & y[0], src, x[1], y[1]))
+    return out
+
+
 def minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
-    """min or max as the set of what it picks from; known bits in the set are kept apart."""
+    """min or max as the set of what it picks from; of widened values: on the narrow ones."""
+    out = _minmax(name, mode, a, b)
+    if mode.xorsign_abs or mode.relu or mode.saturate:
+        return out
+    for lanes, src, x, y in _narrow_pairs(a, b, mode.type):
+        if mode.denorm == "keep" or src == "f16":
+            narrow = minmax(name, FloatMode(src, nan=mode.nan), x, y)
+            out = _select(lanes, convert(Conv(src, "f32"), narrow), out)
+    return out
+
+
+def _minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
+    """The set of what it picks from; known bits in the set are kept apart."""
     opkey = f"{name} {mode_key(mode)}"
     if mode.xorsign_abs or mode.relu or mode.saturate:
         return symmetric(key(opkey), a[0], b[0]), _poison(a[1], b[1]) | MNZ
@@ -444,13 +479,9 @@ def _elements(opkey: str, x: HF) -> tuple[U64, list[tuple[Any, int]]]:
         if len(values) <= 4:
             total = np.where(known, np.uint64(0), total)
             consts += [(known & (h[1] == v), int(v)) for v in values]
-    if has_forms(f):
-        for form in forms_in(f):
-            name = form_name(form)
-            if name.startswith("set " + opkey + " |"):
-                lanes = np.asarray((f >> FORM_SHIFT) == form)
-                total = np.where(lanes, h - form_key(form), total)
-                consts += [(lanes, int(v, 16)) for v in name.split("|")[1].split()]
+    for outer, lanes, (inner, _) in pop_forms(x, f"set {opkey} |"):
+        total = np.where(lanes, inner, total)
+        consts += [(lanes, int(v, 16)) for v in outer.split("|")[1].split()]
     return total, consts
 
 
@@ -468,8 +499,8 @@ def _make_set(opkey: str, total: U64, const_a: list[tuple[Any, int]],
     out: HF | None = None
     for pattern in np.unique(lanes):
         members = [v for bit, v in enumerate(values) if int(pattern) >> bit & 1]
-        form = form_id(f"set {opkey} |" + " ".join(f"{v:x}" for v in members))
-        one: HF = (total + form_key(form), facts | form << FORM_SHIFT)
+        outer = f"set {opkey} |" + " ".join(f"{v:x}" for v in members)
+        one = push_form((total, 0), outer, facts)
         out = one if out is None else _select(lanes == pattern, one, out)
     assert out is not None
     return out
@@ -486,9 +517,9 @@ def convert(conv: Conv, x: HF) -> HF:
         return x
     out = _convert_hash(conv, x)
     if conv.dst == "tf32" and conv.src == "f32" and not (conv.saturate or conv.relu):
-        for form in forms_in(f):
-            if form_name(form) in ("wide f16 f32", "wide bf16 f32"):
-                out = _select(np.asarray((f >> FORM_SHIFT) == form), x, out)
+        for outer, lanes, _inner in pop_forms(x, "wide "):
+            if outer in ("wide f16 f32", "wide bf16 f32"):
+                out = _select(lanes, x, out)
     known = conc_mask(f)
     if known is False or not np.any(known):
         return out
@@ -517,17 +548,14 @@ def _convert_hash(conv: Conv, x: HF) -> HF:
     out: HF = (combine(key("fcvt " + _conv_key(conv)), h), _poison(f) | base)
     if not plain or conv.denorm != "keep" or not has_forms(f):
         return out
-    for form in forms_in(f):
-        name = form_name(form).split()
-        if name[:1] != ["wide"] or name[2] != conv.src or (
-                conv.satfinite and name[1] != "e4m3"):
+    for outer, lanes, inner in pop_forms(x, "wide "):
+        src, dst = outer.split()[1:]
+        if dst != conv.src or (conv.satfinite and src != "e4m3"):
             continue
-        if conv.dst != name[1] and conv.dst not in _CONTAINS.get(name[1], ()):
-            continue
-        lanes = np.asarray((f >> FORM_SHIFT) == form)
-        inner: HF = (h - form_key(form), f & (POISON | MNZ))
-        out = _select(lanes, inner if name[1] == conv.dst else _widen(name[1], conv.dst, inner),
-                      out)
+        if conv.dst == src:
+            out = _select(lanes, inner, out)
+        elif conv.dst in _CONTAINS.get(src, ()):
+            out = _select(lanes, _widen(src, conv.dst, inner), out)
     return out
 
 
@@ -537,17 +565,13 @@ def _no_flush(conv: Conv) -> bool:
 
 
 def _widen(src: str, dst: str, x: HF) -> HF:
-    h, f = x
-    form = form_id(f"wide {src} {dst}")
+    """An exact widening; of a widening: one widening."""
     nosub = NOSUB if src in _EXACT_PRODUCT and dst == "f32" else 0
-    out: HF = (h + form_key(form), (f & (POISON | MNZ)) | nosub | form << FORM_SHIFT)
-    if has_forms(f):
-        for inner in forms_in(f):
-            name = form_name(inner).split()
-            if name[:1] == ["wide"] and name[2] == src:
-                lanes = np.asarray((f >> FORM_SHIFT) == inner)
-                stripped: HF = (h - form_key(inner), f & (POISON | MNZ))
-                out = _select(lanes, _widen(name[1], dst, stripped), out)
+    out = push_form(x, f"wide {src} {dst}", (x[1] & (POISON | MNZ)) | nosub)
+    for outer, lanes, inner in pop_forms(x, "wide "):
+        narrow, middle = outer.split()[1:]
+        if middle == src:
+            out = _select(lanes, _widen(narrow, dst, inner), out)
     return out
 
 
@@ -571,6 +595,20 @@ def compare(cmp: Compare, a: HF, b: HF, integer: bool) -> HF:
     base, swap, neg = (_INT_BASE if integer else _BASE)[cmp.cond]
     if swap:
         a, b = b, a
+    if not integer and cmp.denorm == "keep":
+        for lanes, src, x, y in _narrow_pairs(a, b, cmp.type):
+            a = _select(lanes, x, a)
+            b = _select(lanes, y, b)
+            if not np.all(lanes):
+                whole = _base_compare(cmp, base, neg, a, b, integer)
+                part = _base_compare(Compare(cmp.cond, src), base, neg, a, b, integer)
+                return _select(lanes, part, whole)
+            cmp = Compare(cmp.cond, src)
+            break
+    return _base_compare(cmp, base, neg, a, b, integer)
+
+
+def _base_compare(cmp: Compare, base: str, neg: bool, a: HF, b: HF, integer: bool) -> HF:
     kind = cmp.type if not (integer and base == "eq") else "b" + cmp.type[1:]
     k = key(f"cmp {base} {kind} {cmp.denorm}")
     h = symmetric(k, a[0], b[0]) if base in ("eq", "equ", "nan") else combine(k, a[0], b[0])
@@ -579,6 +617,15 @@ def compare(cmp: Compare, a: HF, b: HF, integer: bool) -> HF:
 
 def select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
     """c ? x : y where c is not known in some lane."""
+    out = _select_hash(c, x, y, width)
+    if width == 32:
+        for lanes, src, nx, ny in _narrow_pairs(x, y, "f32"):
+            narrow = _select_hash(c, nx, ny, 16)
+            out = _select(lanes, convert(Conv(src, "f32"), narrow), out)
+    return out
+
+
+def _select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
     rep, neg = representative(c[0])
     first, second = np.where(neg, y[0], x[0]), np.where(neg, x[0], y[0])
     h = combine_all(key(f"select {width}"), [rep, first, second])

@@ -32,12 +32,12 @@ from checker.replay.values import (
     facts_where,
     form_id,
     form_key,
-    has_forms,
     hash_of,
     make_pack,
     map_lanes,
     merge,
     ones,
+    pop_forms,
     split,
 )
 
@@ -473,8 +473,8 @@ def _sext(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
 # --- sums ------------------------------------------------------------------------------------------
 
 
-def _form(w: int) -> int:
-    return form_id(f"isum {w}")
+def _form(w: int) -> str:
+    return f"isum {w}"
 
 
 def sum_terms(w: int, v: V) -> U64:
@@ -484,16 +484,15 @@ def sum_terms(w: int, v: V) -> U64:
     known = conc_mask(f)
     if known is not False:
         total = np.where(known, signed(h[1], w).view(np.uint64) * key("integer one"), total)
-    if has_forms(f):
-        lanes = np.asarray((f >> FORM_SHIFT) == _form(w))
-        total = np.where(lanes, h - form_key(_form(w)), total)
+    for _, lanes, (inner, _f) in pop_forms((h, f), _form(w)):
+        total = np.where(lanes, inner, total)
     return total
 
 
 def isum(w: int, terms: list[tuple[int, V]], extra: U64 | None = None) -> V:
     """Sum of +-values modulo 2**w as one hash; `extra` holds further terms, already hashed."""
     total: Any = np.zeros((2, 1, 1), dtype=np.uint64) if extra is None else extra
-    f: Facts = MNZ | _form(w) << FORM_SHIFT
+    f: Facts = MNZ | form_id(_form(w)) << FORM_SHIFT
     known: Any = extra is None
     for sign, v in terms:
         one = sum_terms(w, v)

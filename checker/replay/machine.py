@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from checker.cfg import Cfg
 from checker.core import Guard, Op, Program
 from checker.launch import Launch
+from checker.replay import speculate
 from checker.replay.buffers import Globals
 from checker.replay.memory import Cells
 from checker.replay.order import Order
@@ -90,6 +91,7 @@ class Machine:
         self.shared = self._shared()
         self.local: Cells | None = None
         self.extra: dict[str, Any] = {}
+        self.speculative = False  # running a path that may not be taken
         memory.machine = self
 
     def _shared(self) -> Cells:
@@ -108,6 +110,8 @@ class Machine:
 
     def report(self, code: str, message: str) -> None:
         """Record a finding at the current operation, once for each."""
+        if self.speculative and code == "out-of-bounds":
+            return
         self.memory.report_at(code, message, self.program.ops[self.pc].site)
 
     def unsupported(self, code: str, message: str) -> Unsupported:
@@ -261,6 +265,8 @@ class Machine:
         if on is EMPTY:
             return pc + 1
         if not (on is None or isinstance(on, np.ndarray)):
+            if op.name == "branch":
+                return speculate.both_paths(self, op, pc)
             raise self.unsupported("data-dependent", "control flow depends on data the launch "
                                                      "facts do not give")
         if op.name == "branch":

@@ -347,12 +347,12 @@ def _integer(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Fac
     total = to_fragment(np.matmul(words[0], words[1]), fragment, m)
     if model.kind == "int_sat":
         return combine(key(f"mma step {model.id}"), acc[0], total), poison | MNZ
-    form = form_id("isum 32")
+    form = "isum 32"
     shape = total.shape[1:]
     h, f = _flat(acc, shape)
     terms = sum_terms(32, Hash(h, f, 32)).reshape(2, *shape)
     return terms + total + form_key(form).reshape(2, 1, 1, 1), (
-        poison | MNZ | form << FORM_SHIFT)
+        poison | MNZ | form_id(form) << FORM_SHIFT)
 
 
 def _sequential(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Facts],

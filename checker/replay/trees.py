@@ -24,6 +24,7 @@ from checker.replay.values import (
     V,
     bits_of,
     conc_mask,
+    facts_where,
     hash_of,
 )
 
@@ -68,7 +69,7 @@ class Trees(Domain):
             folded = fold_lanes(name, attr, operands, known)
             if folded is not None:
                 h = np.where(known, folded[0], h)
-                f = np.where(known, np.uint32(CONC), f)
+                f = facts_where(known, CONC, f)
         return Hash(h, f, width)
 
 

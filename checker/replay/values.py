@@ -26,10 +26,10 @@ from checker.replay.hashing import (
 )
 
 __all__ = [
-    "CONC", "FORM_SHIFT", "LOW", "MNZ", "NOSUB", "OPQ", "POISON", "UNDEF", "Conc", "Facts", "Hash",
+    "CONC", "FORM_SHIFT", "HF", "LOW", "MNZ", "NOSUB", "OPQ", "POISON", "UNDEF", "Conc", "Facts", "Hash",
     "Mask", "Pack", "V", "WIDE_BF16", "bits_of", "conc_mask", "const", "facts_where", "form_id",
     "form_key", "form_name", "forms_in", "has_forms", "hash_of", "lane_hash", "make_pack",
-    "map_lanes", "merge", "ones", "pred_bits", "split", "undefined",
+    "map_lanes", "merge", "ones", "pop_forms", "pred_bits", "push_form", "split", "undefined",
 ]
 
 Mask = NDArray[np.bool_]
@@ -64,6 +64,10 @@ class Hash:
     src: tuple[V, int] | None = None
     made: tuple[Any, ...] | None = None
 
+    def __post_init__(self) -> None:
+        if type(self.f) is not int and np.ndim(self.f) == 0:
+            self.f = int(self.f)
+
 
 @dataclass(slots=True)
 class Pack:
@@ -78,30 +82,70 @@ V = Conc | Hash | Pack
 
 # --- forms: invertible constructors ------------------------------------------------------------
 
-_FORMS: list[str] = [""]
-_FORM_IDS: dict[str, int] = {"": 0}
+HF = tuple[U64, Facts]
+_FORMS: list[tuple[str, int]] = [("", 0)]
+_FORM_IDS: dict[tuple[str, int], int] = {("", 0): 0}
 
 
-def form_id(name: str) -> int:
-    """The number of an invertible constructor (numbers stay inside the process)."""
-    found = _FORM_IDS.get(name)
+def form_id(outer: str, inner: int = 0) -> int:
+    """The number of a constructor over a value of another form (numbers stay in the process)."""
+    found = _FORM_IDS.get((outer, inner))
     if found is None:
-        found = _FORM_IDS[name] = len(_FORMS)
-        _FORMS.append(name)
+        found = _FORM_IDS[outer, inner] = len(_FORMS)
+        _FORMS.append((outer, inner))
     return found
 
 
 def form_name(form: int) -> str:
-    """The constructor's name."""
-    return _FORMS[form]
+    """The outermost constructor's name."""
+    return _FORMS[form][0]
 
 
-def form_key(form: int) -> U64:
+def form_key(outer: str) -> U64:
     """What the constructor adds to its child's hash, shape (2, 1, 1)."""
-    return key("form " + _FORMS[form])
+    return key("form " + outer)
 
 
-WIDE_BF16 = form_id("wide bf16 f32")
+def push_form(x: HF, outer: str, low: Facts) -> HF:
+    """Wrap in an invertible constructor; `low` are the result's other facts."""
+    h, f = x
+    if isinstance(f, int):
+        return h + form_key(outer), low | form_id(outer, f >> FORM_SHIFT) << FORM_SHIFT
+    inner = f >> FORM_SHIFT
+    bits = np.zeros(f.shape, dtype=np.uint32)
+    for one in forms_in(f):
+        bits[inner == one] = form_id(outer, one) << FORM_SHIFT
+    return h + form_key(outer), low | bits
+
+
+def pop_forms(x: HF, prefix: str) -> list[tuple[str, Mask, HF]]:
+    """For each constructor whose name starts so: its name, its lanes, what it wraps there."""
+    h, f = x
+    out: list[tuple[str, Mask, HF]] = []
+    if not has_forms(f):
+        return out
+    found: dict[str, list[int]] = {}
+    for form in forms_in(f):
+        if form and _FORMS[form][0].startswith(prefix):
+            found.setdefault(_FORMS[form][0], []).append(form)
+    for outer, forms in found.items():
+        low = f & (POISON | MNZ)
+        if isinstance(f, int):
+            inner: Facts = low | _FORMS[forms[0]][1] << FORM_SHIFT
+            out.append((outer, np.ones((1, 1), dtype=bool), (h - form_key(outer), inner)))
+            continue
+        which = f >> FORM_SHIFT
+        lanes = np.zeros(f.shape, dtype=bool)
+        inner = low.copy()
+        for form in forms:
+            here = which == form
+            lanes |= here
+            inner[here] |= np.uint32(_FORMS[form][1] << FORM_SHIFT)
+        out.append((outer, lanes, (h - form_key(outer), inner)))
+    return out
+
+
+WIDE_BF16 = "wide bf16 f32"
 
 
 def forms_in(f: Facts) -> list[int]:
@@ -123,6 +167,8 @@ def facts_where(mask: Mask, a: Facts, b: Facts) -> Facts:
     """Facts of a lane-wise choice."""
     if isinstance(a, int) and isinstance(b, int) and a == b:
         return a
+    if mask.ndim == 0:
+        return a if mask else b
     return np.where(mask, np.uint32(a) if isinstance(a, int) else a,
                     np.uint32(b) if isinstance(b, int) else b)
 
@@ -271,9 +317,8 @@ def _join(v: Pack) -> Hash | Conc:
         (h0, _), (h1, f1) = pairs
         wide = known[0] & (h0[1] == 0) & ~np.asarray(known[1])
         if wide.any():
-            form = WIDE_BF16 << FORM_SHIFT
-            h = np.where(wide, h1 + form_key(WIDE_BF16), h)
-            f = facts_where(wide, (f1 & (POISON | MNZ)) | form, f)
+            hw, fw = push_form((h1, f1), WIDE_BF16, f1 & (POISON | MNZ))
+            h, f = np.where(wide, hw, h), facts_where(wide, fw, f)
     every = known[0]
     for k in known[1:]:
         every = every & k
@@ -320,8 +365,10 @@ def split(v: V, lo: int, w: int) -> V:
         return _split_pack(v, lo, w)
     if v.src is not None:
         return split(v.src[0], v.src[1] + lo, w)
-    if v.w == 32 and WIDE_BF16 in forms_in(v.f):
-        return split(_open_wide(v), lo, w)
+    if v.w == 32 and has_forms(v.f):
+        opened = pop_forms((v.h, v.f), WIDE_BF16)
+        if opened:
+            return split(_open_wide(v, opened[0][1], opened[0][2]), lo, w)
     off = extract_offset(lo, w, v.w)
     if isinstance(v.f, int):
         return Hash(v.h + off, (v.f & POISON) | MNZ, w, (v, lo))
@@ -345,17 +392,14 @@ def _split_pack(v: Pack, lo: int, w: int) -> V:
     return make_pack(parts)
 
 
-def _open_wide(v: Hash) -> V:
+def _open_wide(v: Hash, wide: Mask, inner: HF) -> V:
     """An exactly widened bf16 as zeros below the bf16 (other lanes: plain slices)."""
-    form = form_key(WIDE_BF16)
+    top = Hash(inner[0], inner[1], 16)
     if isinstance(v.f, int):
-        return Pack((const(0, 16), Hash(v.h - form, v.f & (POISON | MNZ), 16)), 32)
-    wide = (v.f >> FORM_SHIFT) == WIDE_BF16
+        return Pack((const(0, 16), top), 32)
     plain = Hash(v.h, np.where(wide, np.uint32(MNZ), v.f), 32)
     low, high = split(plain, 0, 16), split(plain, 16, 16)
-    low = merge(wide, const(0, 16), low)
-    high = merge(wide, Hash(v.h - form, v.f & (POISON | MNZ), 16), high)
-    return Pack((low, high), 32)
+    return Pack((merge(wide, const(0, 16), low), merge(wide, top, high)), 32)
 
 
 # --- lane-wise choice and movement ---------------------------------------------------------------
