@@ -72,7 +72,8 @@ def test_whole_file_is_one_shape_of_the_grammar() -> None:
 
 
 def test_vectors_sinks_pairs_and_addresses() -> None:
-    ins = instructions("mov.b64 {_, %r1}, %rd2; elect.sync %r1|%p1, -1; ld.global.b32 %r0, [%rd1+-8];"
+    ins = instructions("mov.b64 {_, %r1}, %rd2; elect.sync %r1|%p1, -1;"
+                       " ld.global.b32 %r0, [%rd1+-8];"
                        " cp.async.bulk.tensor.2d.global.shared::cta.bulk_group"
                        " [%rd2, {%r1, %r2}], [%r3];")
     assert ins[0].operands[0] == Vector((Name("_"), Name("%r1")))
@@ -244,16 +245,19 @@ def test_broken_texts_name_what_is_wrong(text: str, message: str) -> None:
 ], ids=range(12))
 def test_hostile_texts_end_quickly(text: str) -> None:
     start = time.perf_counter()
+    found: list[str] = []
     try:
         parse_ptx(text)
     except InputError as error:
-        assert 1 <= len(error.diagnostics) <= 60
-        assert len(str(error)) < 60_000
+        found = [d.render() for d in error.diagnostics]
+    assert len(found) <= 60
+    assert sum(map(len, found)) < 60_000
     assert time.perf_counter() - start < 5
 
 
+PIECES = [*'{}[](),;:@!|%.-"\n/*x0', "\x00", "0x", ".reg", "ret;"]
 MUTATION = st.tuples(st.floats(0, 1), st.sampled_from(["cut", "drop", "swap", "insert", "double"]),
-                     st.sampled_from(list("{}[](),;:@!|%.-\"\n/*x0") + ["\x00", "0x", ".reg", "ret;"]))
+                     st.sampled_from(PIECES))
 
 
 @given(st.lists(MUTATION, min_size=1, max_size=4))
