@@ -1,0 +1,462 @@
+"""Core operations of one basic block in single-assignment form, with exact local folding.
+
+In: calls from the rows. Out: `Emitter.ops`, whose temporaries are written once. Folding is limited
+to what keeps idioms whole: constants, pack/extract, 64-bit sums and products out of 32-bit halves,
+predicate algebra. Every rule is exact for all inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from checker.core import Compare, Const, FloatMode, Guard, Op, Source
+
+__all__ = ["FALSE", "TRUE", "Emitter", "Registers", "fits"]
+
+TRUE = Const(1, 1)
+FALSE = Const(0, 1)
+
+
+def fits(value: int, width: int) -> Const:
+    """A constant of `width` bits from any integer (two's complement)."""
+    return Const(value & ((1 << width) - 1), width)
+
+
+@dataclass(slots=True)
+class Registers:
+    """All core registers of a program: architectural ones by name, temporaries by number."""
+
+    widths: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    by_name: dict[str, int] = field(default_factory=dict)
+
+    def arch(self, name: str, width: int) -> int:
+        """Return the register of a name, made at first use."""
+        found = self.by_name.get(name)
+        if found is None:
+            found = self.by_name[name] = len(self.widths)
+            self.widths.append(width)
+            self.names.append(name)
+        return found
+
+    def temp(self, width: int) -> int:
+        """Return a fresh temporary."""
+        self.widths.append(width)
+        self.names.append("")
+        return len(self.widths) - 1
+
+    def is_arch(self, reg: int) -> bool:
+        """True for architectural registers, which live across blocks."""
+        return bool(self.names[reg])
+
+
+Definition = tuple[str, tuple[Source, ...], Any]
+
+
+def _signed(value: int, width: int) -> int:
+    return value - (1 << width) if value >> (width - 1) else value
+
+
+_FOLD = {
+    "iadd": lambda a, b, w: a + b, "isub": lambda a, b, w: a - b, "imul": lambda a, b, w: a * b,
+    "iand": lambda a, b, w: a & b, "ior": lambda a, b, w: a | b, "ixor": lambda a, b, w: a ^ b,
+    "shl": lambda a, b, w: a << b if b < w else 0, "shr_u": lambda a, b, w: a >> b if b < w else 0,
+    "shr_s": lambda a, b, w: _signed(a, w) >> min(b, w),
+    "imulhi_u": lambda a, b, w: (a * b) >> w,
+    "imulhi_s": lambda a, b, w: (_signed(a, w) * _signed(b, w)) >> w,
+}
+#: operations whose result differs between lanes although their sources do not
+_LANEWISE = frozenset(("special", "load", "lanebit", "opaque", "mov", "atomic", "mma"))
+_COMPARE = {
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+}
+
+
+class Emitter:
+    """Appends core operations; `defs` maps each temporary to its definition."""
+
+    def __init__(self, registers: Registers, site: int = 0) -> None:
+        self.registers = registers
+        self.ops: list[Op] = []
+        self.defs: dict[int, Definition] = {}
+        self.site = site
+        self.memo: dict[Any, Source] = {}
+        self.pairs: dict[tuple[Source, Source], Source] = {}
+        self.implied: dict[Source, frozenset[Source]] = {}
+        self.uniform: set[Source] = {TRUE, FALSE}
+        self.quiet: set[Source] = set()
+        self.premises: set[str] = set()
+        self.carries: dict[Source, tuple[str, Source, Source, Source]] = {}
+
+    # -- raw emission
+
+    def op(self, name: str, dst: tuple[int, ...], src: tuple[Source, ...], attr: Any = None,
+           guard: Guard | None = None) -> None:
+        """Append one operation as it stands."""
+        self.ops.append(Op(name, dst, src, attr, guard, self.site))
+
+    def value(self, name: str, width: int, src: tuple[Source, ...], attr: Any = None) -> int:
+        """Append an operation with one fresh result; equal pure operations are shared."""
+        dst = self.registers.temp(width)
+        self.defs[dst] = (name, src, attr)
+        self.op(name, (dst,), src, attr)
+        return dst
+
+    def pure(self, name: str, width: int, src: tuple[Source, ...], attr: Any = None) -> Source:
+        """As `value`, but an equal earlier operation of the block is re-used."""
+        key = (name, width, src, attr)
+        found = self.memo.get(key)
+        if found is None:
+            found = self.memo[key] = self.value(name, width, src, attr)
+        return found
+
+    def definition(self, value: Source) -> Definition | None:
+        """The defining operation of a temporary of this block."""
+        return self.defs.get(value) if isinstance(value, int) else None
+
+    def is_uniform(self, value: Source, depth: int = 40) -> bool:
+        """True if the value is known to be the same in all lanes of a wave."""
+        if isinstance(value, Const) or value in self.uniform:
+            return True
+        found = self.defs.get(value)
+        if found is None or depth == 0 or found[0] in _LANEWISE:
+            return False
+        if all(self.is_uniform(s, depth - 1) for s in found[1]):
+            self.uniform.add(value)
+            return True
+        return False
+
+    def width(self, value: Source) -> int:
+        """Width in bits."""
+        return value.width_bits if isinstance(value, Const) else self.registers.widths[value]
+
+    # -- integers
+
+    def int2(self, name: str, a: Source, b: Source, w: int) -> Source:
+        """A two-operand integer operation with constant folding and neutral elements."""
+        if isinstance(a, Const) and isinstance(b, Const) and name in _FOLD:
+            return fits(_FOLD[name](a.bits, b.bits, w), w)
+        if isinstance(b, Const) and b.bits == 0 and name in (
+                "iadd", "isub", "ior", "ixor", "shl", "shr_u", "shr_s"):
+            return a
+        if isinstance(a, Const) and a.bits == 0 and name in ("iadd", "ior", "ixor"):
+            return b
+        if name == "iand":
+            for x, y in ((a, b), (b, a)):
+                if isinstance(x, Const) and x.bits == (1 << w) - 1:
+                    return y
+                if isinstance(x, Const) and x.bits == 0:
+                    return x
+        return self.pure(name, w, (a, b), w)
+
+    def add(self, a: Source, b: Source, w: int = 32) -> Source:
+        """a + b modulo 2**w."""
+        return self.int2("iadd", a, b, w)
+
+    def sub(self, a: Source, b: Source, w: int = 32) -> Source:
+        """a - b modulo 2**w."""
+        return self.int2("isub", a, b, w)
+
+    def and_(self, a: Source, b: Source, w: int = 32) -> Source:
+        """Bitwise and."""
+        return self.int2("iand", a, b, w)
+
+    def or_(self, a: Source, b: Source, w: int = 32) -> Source:
+        """Bitwise or."""
+        return self.int2("ior", a, b, w)
+
+    def xor(self, a: Source, b: Source, w: int = 32) -> Source:
+        """Bitwise exclusive or."""
+        return self.int2("ixor", a, b, w)
+
+    def not_(self, a: Source, w: int = 32) -> Source:
+        """Bitwise complement."""
+        if isinstance(a, Const):
+            return fits(~a.bits, w)
+        return self.pure("inot", w, (a,), w)
+
+    def shift(self, name: str, a: Source, n: Source, w: int) -> Source:
+        """A shift whose amount is masked to the width, as AMD's are."""
+        if isinstance(n, Const):
+            return self.int2(name, a, Const(n.bits & (w - 1), 32), w)
+        return self.int2(name, a, self.and_(n, Const(w - 1, 32)), w)
+
+    # -- widths
+
+    def zext(self, a: Source, to: int) -> Source:
+        """Zero extension (or nothing at equal width)."""
+        w = self.width(a)
+        if w == to:
+            return a
+        if isinstance(a, Const):
+            return Const(a.bits, to)
+        return self.pure("zext", to, (a,), (w, to))
+
+    def sext(self, a: Source, to: int) -> Source:
+        """Sign extension."""
+        w = self.width(a)
+        if w == to:
+            return a
+        if isinstance(a, Const):
+            return fits(_signed(a.bits, w), to)
+        return self.pure("sext", to, (a,), (w, to))
+
+    def extract(self, a: Source, lo: int, w: int) -> Source:
+        """Bits [lo, lo + w)."""
+        width = self.width(a)
+        if lo == 0 and w == width:
+            return a
+        if isinstance(a, Const):
+            return fits(a.bits >> lo, w)
+        found = self.definition(a)
+        if found is not None:
+            name, src, attr = found
+            if name == "pack":
+                at = 0
+                for part in src:
+                    size = self.width(part)
+                    if at <= lo and lo + w <= at + size:
+                        return self.extract(part, lo - at, w)
+                    at += size
+            elif name == "extract":
+                return self.extract(src[0], attr[0] + lo, w)
+            elif name in ("zext", "sext") and lo + w <= attr[0]:
+                return self.extract(src[0], lo, w)
+            elif name == "zext" and lo >= attr[0]:
+                return Const(0, w)
+        return self.pure("extract", w, (a,), (lo, w))
+
+    def pack(self, *parts: Source) -> Source:
+        """Join parts, first lowest."""
+        total = sum(self.width(p) for p in parts)
+        if len(parts) == 1:
+            return parts[0]
+        if all(isinstance(p, Const) for p in parts):
+            bits = at = 0
+            for part in parts:
+                assert isinstance(part, Const)
+                bits |= part.bits << at
+                at += part.width_bits
+            return Const(bits, total)
+        whole = self._whole(parts)
+        if whole is not None:
+            return whole
+        if len(parts) == 2:
+            found = self._pair(parts[0], parts[1], total)
+            if found is not None:
+                return found
+        return self.pure("pack", total, parts, total)
+
+    def _whole(self, parts: tuple[Source, ...]) -> Source | None:
+        """pack(extract(x, 0, a), extract(x, a, b), ...) = x."""
+        first = self.definition(parts[0])
+        if first is None or first[0] != "extract":
+            return None
+        source, at = first[1][0], 0
+        for part in parts:
+            found = self.definition(part)
+            if found is None or found[0] != "extract" or found[1][0] != source or \
+                    found[2][0] != at:
+                return None
+            at += found[2][1]
+        return source if at == self.width(source) else None
+
+    def _pair(self, lo: Source, hi: Source, total: int) -> Source | None:
+        known = self.pairs.get((lo, hi))
+        if known is not None:
+            return known
+        w = self.width(lo)
+        if self.width(hi) != w:
+            return None
+        if isinstance(hi, Const) and hi.bits == 0:
+            return self.zext(lo, total)
+        found = self.definition(hi)
+        if found is None:
+            return None
+        name, src, _ = found
+        if name == "shr_s" and src == (lo, Const(w - 1, 32)):
+            return self.sext(lo, total)
+        low = self.definition(lo)
+        if name in ("imulhi_u", "imulhi_s") and low is not None and low[0] == "imul" and \
+                set(low[1]) == set(src):
+            return self.pure("imulwide_" + name[-1], total, src, w)
+        return None
+
+    # -- predicates
+
+    def icmp(self, cond: str, a: Source, b: Source, type: str) -> Source:
+        """Integer compare; type u32, s64, ..."""
+        if isinstance(a, Const) and isinstance(b, Const):
+            w = int(type[1:])
+            x, y = (_signed(c.bits, w) if type[0] == "s" else c.bits for c in (a, b))
+            return TRUE if _COMPARE[cond](x, y) else FALSE
+        return self.pure("icmp", 1, (a, b), Compare(cond, type))
+
+    def implies(self, p: Source, q: Source) -> bool:
+        """True if p is known to lie inside q."""
+        return p == q or q == TRUE or p == FALSE or q in self.implied.get(p, ())
+
+    def pand(self, p: Source, q: Source) -> Source:
+        """p and q."""
+        if self.implies(p, q):
+            return p
+        if self.implies(q, p):
+            return q
+        if p == FALSE or q == FALSE:
+            return FALSE
+        if self.complementary(p, q):
+            return FALSE
+        key = (p, q) if repr(p) <= repr(q) else (q, p)
+        result = self.pure("pand", 1, key)
+        self.implied[result] = frozenset((p, q)) | self.implied.get(p, frozenset()) | \
+            self.implied.get(q, frozenset())
+        if p in self.uniform and q in self.uniform:
+            self.uniform.add(result)
+        return result
+
+    def complementary(self, p: Source, q: Source) -> bool:
+        """True if one is the written negation of the other."""
+        for x, y in ((p, q), (q, p)):
+            found = self.definition(x)
+            if found is not None and found[0] == "pnot" and found[1][0] == y:
+                return True
+        return False
+
+    def por(self, p: Source, q: Source) -> Source:
+        """p or q."""
+        if self.implies(p, q):
+            return q
+        if self.implies(q, p):
+            return p
+        if self.complementary(p, q):
+            return TRUE
+        split = self._rejoined(p, q)
+        if split is not None:
+            return split
+        key = (p, q) if repr(p) <= repr(q) else (q, p)
+        result = self.pure("por", 1, key)
+        common = (self.implied.get(p, frozenset()) | {p}) & (self.implied.get(q, frozenset()) | {q})
+        self.implied[result] = frozenset(common)
+        if p in self.uniform and q in self.uniform:
+            self.uniform.add(result)
+        return result
+
+    def _rejoined(self, p: Source, q: Source) -> Source | None:
+        """(x and c) or (x and not c) = x."""
+        dp, dq = self.definition(p), self.definition(q)
+        if dp is None or dq is None or dp[0] != "pand" or dq[0] != "pand":
+            return None
+        for x in dp[1]:
+            if x in dq[1]:
+                c = dp[1][1] if dp[1][0] == x else dp[1][0]
+                d = dq[1][1] if dq[1][0] == x else dq[1][0]
+                if self.complementary(c, d):
+                    return x
+        return None
+
+    def pnot(self, p: Source) -> Source:
+        """not p."""
+        if isinstance(p, Const):
+            return Const(1 - p.bits, 1)
+        found = self.definition(p)
+        if found is not None and found[0] == "pnot":
+            return found[1][0]
+        result = self.pure("pnot", 1, (p,))
+        if p in self.uniform:
+            self.uniform.add(result)
+        return result
+
+    def pandnot(self, p: Source, q: Source) -> Source:
+        """p and not q; inside p only the rest of q matters."""
+        return self.pand(p, self.pnot(self.within(q, p)))
+
+    def within(self, q: Source, p: Source) -> Source:
+        """q simplified for lanes where p holds: drop conjuncts that p implies."""
+        found = self.definition(q)
+        if found is not None and found[0] == "pand":
+            a, b = found[1]
+            if self.implies(p, a):
+                return self.within(b, p)
+            if self.implies(p, b):
+                return self.within(a, p)
+        return TRUE if self.implies(p, q) else q
+
+    def pxor(self, p: Source, q: Source) -> Source:
+        """p exclusive-or q."""
+        if p == q:
+            return FALSE
+        for x, y in ((p, q), (q, p)):
+            if x == FALSE:
+                return y
+            if self.implies(x, y):
+                return self.pandnot(y, x)
+        result = self.pure("pxor", 1, (p, q))
+        if p in self.uniform and q in self.uniform:
+            self.uniform.add(result)
+        return result
+
+    def select(self, c: Source, a: Source, b: Source, w: int) -> Source:
+        """c ? a : b."""
+        if a == b:
+            return a
+        if isinstance(c, Const):
+            return a if c.bits else b
+        if w == 1:
+            if (a, b) == (TRUE, FALSE):
+                return c
+            if (a, b) == (FALSE, TRUE):
+                return self.pnot(c)
+        return self.pure("select", w, (c, a, b), w)
+
+    def ballot(self, p: Source, w: int) -> Source:
+        """The mask of a predicate; existing lanes only."""
+        return Const(0, w) if p == FALSE else self.pure("ballot", w, (p,), w)
+
+    def lanebit(self, mask: Source) -> Source:
+        """This lane's bit of a mask."""
+        if isinstance(mask, Const):
+            if mask.bits == 0:
+                return FALSE
+            if mask.bits == (1 << mask.width_bits) - 1:
+                return TRUE
+        found = self.definition(mask)
+        if found is not None and found[0] == "ballot":
+            return found[1][0]
+        return self.pure("lanebit", 1, (mask,))
+
+    def any(self, p: Source, w: int) -> Source:
+        """True in all lanes if p holds in one; uniform predicates are their own `any`."""
+        if self.is_uniform(p):
+            return p
+        result = self.icmp("ne", self.ballot(p, w), Const(0, w), f"u{w}")
+        self.uniform.add(result)
+        return result
+
+    # -- lanes
+
+    def laneid(self) -> Source:
+        """The lane's number in its wave."""
+        return self.pure("special", 32, (), "laneid")
+
+    def gather(self, value: Source, lane: Source) -> Source:
+        """The value of another lane."""
+        if isinstance(value, Const):
+            return value
+        w = self.width(value)
+        return self.pure("gather", w, (value, lane), w)
+
+    # -- floats
+
+    def fneg(self, a: Source, type: str, w: int) -> Source:
+        """Flip the sign."""
+        if isinstance(a, Const):
+            return Const(a.bits ^ (1 << (w - 1)), w)
+        return self.pure("fneg", w, (a,), FloatMode(type))
+
+    def fabs(self, a: Source, type: str, w: int) -> Source:
+        """Clear the sign."""
+        if isinstance(a, Const):
+            return Const(a.bits & ~(1 << (w - 1)), w)
+        return self.pure("fabs", w, (a,), FloatMode(type))

@@ -1,0 +1,178 @@
+"""Exact idioms of LLVM's AMDGPU back end, found in the definitions of one block.
+
+In: a value that completes an idiom. Out: the core value it equals for every input, or None.
+Unsigned 32-bit division (LLVM AMDGPUCodeGenPrepare, expandDivRem32): the quotient estimate from
+`v_rcp_iflag_f32`, one Newton step and two corrections is exact because the reciprocal is within
+1 ulp; that accuracy is the premise `rcp-iflag`.
+"""
+
+from __future__ import annotations
+
+from checker.core import Const, Source
+from checker.gcn.emitter import Emitter
+
+__all__ = ["division_select", "reciprocal"]
+
+MAGIC = 0x4F7FFFFE  # just below 2**32, as f32
+
+
+def reciprocal(e: Emitter, value: Source) -> Source | None:
+    """The divisor y if the value is the refined integer reciprocal of y."""
+    found = e.definition(value)
+    if found is None or found[0] != "iadd":
+        return None
+    for r, step in (found[1], found[1][::-1]):
+        product = e.definition(step)
+        if product is None or product[0] != "imulhi_u" or r not in product[1]:
+            continue
+        error = product[1][1] if product[1][0] == r else product[1][0]
+        y = _estimate(e, r)
+        if y is not None and _is_negated_product(e, error, r, y):
+            return y
+    return None
+
+
+def _estimate(e: Emitter, r: Source) -> Source | None:
+    """y if r = cvt_u32(rcp_iflag(cvt_f32_u32(y)) * MAGIC)."""
+    converted = e.definition(r)
+    if converted is None or converted[0] != "fcvt" or converted[2].dst != "u32":
+        return None
+    scaled = e.definition(converted[1][0])
+    if scaled is None or scaled[0] != "fmul" or scaled[2].rnd != "rn":
+        return None
+    for constant, other in (scaled[1], scaled[1][::-1]):
+        if constant != Const(MAGIC, 32):
+            continue
+        inverse = e.definition(other)
+        if inverse is None or inverse[0] != "fapprox" or \
+                inverse[2].fn not in ("v_rcp_iflag_f32", "v_s_rcp_f32", "v_rcp_f32"):
+            continue
+        source = e.definition(inverse[1][0])
+        if source is not None and source[0] == "fcvt" and source[2].src == "u32":
+            return source[1][0]
+    return None
+
+
+def _is_negated_product(e: Emitter, value: Source, r: Source, y: Source) -> bool:
+    """value = (0 - y) * r."""
+    found = e.definition(value)
+    if found is None or found[0] != "imul":
+        return False
+    for a, b in (found[1], found[1][::-1]):
+        if not a == r:
+            continue
+        minus = e.definition(b)
+        if minus is not None and minus[0] == "isub" and minus[1][0] == Const(0, 32) and \
+                minus[1][1] == y:
+            return True
+        if minus is not None and minus[0] == "ineg" and minus[1][0] == y:
+            return True
+        if isinstance(b, Const) and isinstance(y, Const) and (b.bits + y.bits) % (1 << 32) == 0:
+            return True
+    return False
+
+
+def _estimated(e: Emitter, q: Source) -> tuple[Source, Source] | None:
+    """(x, y) if q = mulhi(x, reciprocal(y))."""
+    found = e.definition(q)
+    if found is None or found[0] != "imulhi_u":
+        return None
+    for x, r in (found[1], found[1][::-1]):
+        y = reciprocal(e, r)
+        if y is not None:
+            return x, y
+    return None
+
+
+def _remainder(e: Emitter, value: Source) -> tuple[Source, Source, Source] | None:
+    """(x, y, q) if value = x - q * y with q an estimate of x / y."""
+    found = e.definition(value)
+    if found is None or found[0] != "isub":
+        return None
+    x, product = found[1]
+    factors = e.definition(product)
+    if factors is None or factors[0] != "imul":
+        return None
+    for q, y in (factors[1], factors[1][::-1]):
+        pair = _estimated(e, q)
+        if pair is not None and pair[0] == x and pair[1] == y:
+            return x, y, q
+    return None
+
+
+def division_select(e: Emitter, c: Source, a: Source, b: Source) -> Source | None:
+    """c ? a : b where it is the second correction of x / y or x % y; else None."""
+    second = _ordered(e, c, a, b)
+    if second is None:
+        return None
+    r1, y, a, b = second
+    first = _first(e, r1)
+    if first is None or first[1] != y:
+        return None
+    x, _, q0, c1 = first
+    name = ""
+    if b == r1 and _is_minus(e, a, r1, y):
+        name = "irem_u"
+    elif _is_plus_one(e, a, b) and _first_quotient(e, b, q0, c1):
+        name = "idiv_u"
+    if not name:
+        return None
+    e.premises.add("rcp-iflag")
+    return e.pure(name, 32, (x, y), 32)
+
+
+def _ordered(e: Emitter, c: Source, a: Source, b: Source
+             ) -> tuple[Source, Source, Source, Source] | None:
+    """(r, y, value if r >= y, value otherwise) of a select on an unsigned compare."""
+    test = e.definition(c)
+    if test is not None and test[0] == "pnot":
+        test, a, b = e.definition(test[1][0]), b, a
+    if test is None or test[0] != "icmp" or test[2].type != "u32":
+        return None
+    p, q = test[1]
+    return {"ge": (p, q, a, b), "le": (q, p, a, b), "lt": (p, q, b, a),
+            "gt": (q, p, b, a)}.get(test[2].cond)
+
+
+def _first(e: Emitter, r1: Source) -> tuple[Source, Source, Source, Source] | None:
+    """(x, y, q0, condition) if r1 = r0 >= y ? r0 - y : r0."""
+    chosen = e.definition(r1)
+    if chosen is None or chosen[0] != "select":
+        return None
+    ordered = _ordered(e, *chosen[1])
+    base = _remainder(e, ordered[0]) if ordered is not None else None
+    if ordered is None or base is None or ordered[1] != base[1] or ordered[3] != ordered[0]:
+        return None
+    x, y, q0 = base
+    return (x, y, q0, chosen[1][0]) if _is_minus(e, ordered[2], ordered[0], y) else None
+
+
+def _first_quotient(e: Emitter, q1: Source, q0: Source, c1: Source) -> bool:
+    """q1 = r0 >= y ? q0 + 1 : q0, under the same condition as the remainder."""
+    found = e.definition(q1)
+    if found is None or found[0] != "select":
+        return False
+    ours, theirs = _ordered(e, *found[1]), _ordered(e, c1, Const(1, 1), Const(0, 1))
+    return ours is not None and theirs is not None and ours[:2] == theirs[:2] and \
+        ours[3] == q0 and _is_plus_one(e, ours[2], q0)
+
+
+def _is_minus(e: Emitter, value: Source, r: Source, y: Source) -> bool:
+    """value = r - y, or r + (-y)."""
+    found = e.definition(value)
+    if found is None:
+        return False
+    if found[0] == "isub":
+        return found[1][0] == r and found[1][1] == y
+    if found[0] == "iadd":
+        for a, b in (found[1], found[1][::-1]):
+            minus = e.definition(b)
+            if a == r and minus is not None and minus[0] == "isub" and \
+                    minus[1][0] == Const(0, 32) and minus[1][1] == y:
+                return True
+    return False
+
+
+def _is_plus_one(e: Emitter, value: Source, q: Source) -> bool:
+    found = e.definition(value)
+    return found is not None and found[0] == "iadd" and set(found[1]) == {q, Const(1, 32)}
