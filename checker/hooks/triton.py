@@ -11,6 +11,7 @@ Written for Triton 3.4 to 3.9. Nothing here raises into the tuner.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,8 @@ __all__ = ["Bitwise", "Compiled", "bitwise", "launch_facts", "overlapping"]
 MAX_LANES = 2**18  # threads of a launch that is still replayed
 MAX_ELEMENTS = 2**24  # elements of all its buffers
 MAX_VALUES = 2**14  # elements of an integer buffer whose contents go into the launch facts
+_PTX_HEADER = re.compile(r"\.entry\s+[\w$]+\s*\((.*?)\n\s*\)", re.S)
+_PTX_PARAM = re.compile(r"^\s*\.param\b", re.M)
 _SCALARS = {"fp16": "f16", "bf16": "bf16", "fp32": "f32", "fp64": "f64"}
 _POINTEES = {
     "fp16": "f16", "bf16": "bf16", "fp32": "f32", "fp64": "f64", "fp8e4nv": "e4m3",
@@ -281,6 +284,8 @@ def launch_facts(
         return None
     shape = [int(n) for n in grid] + [1] * (3 - len(grid))
     threads = int(one.kernel.metadata.num_warps) * _warp_size(one.kernel)
+    if threads * shape[0] * shape[1] * shape[2] > MAX_LANES and not everything:
+        return None
     args: list[Any] = []
     seen: list[tuple[int, int, str]] = []
     for name, kind in one.kernel.src.signature.items():
@@ -294,9 +299,7 @@ def launch_facts(
         if argument is None:
             return None
         args.append(argument)
-    elements = sum(a.get("elements", 0) for a in args)
-    lanes = threads * shape[0] * shape[1] * shape[2]
-    if not everything and (lanes > MAX_LANES or elements > MAX_ELEMENTS):
+    if sum(a.get("elements", 0) for a in args) > MAX_ELEMENTS and not everything:
         return None
     args += [None] * (_parameters(one) - len(args))
     return {"grid": shape, "block": [threads, 1, 1], "args": args}
@@ -309,6 +312,8 @@ def _warp_size(kernel: Any) -> int:
 
 def _parameters(one: Compiled) -> int:
     """How many parameters the entry has: Triton appends scratch pointers of its own."""
+    if header := _PTX_HEADER.search(one.text):
+        return len(_PTX_PARAM.findall(header[1]))
     from checker.lower import lower
     from checker.parse import parse
 
@@ -337,13 +342,10 @@ def _argument(
             break
     seen.append((start, end, name))
     if dtype[0] in "iu" and count <= MAX_VALUES and hasattr(value, "tolist"):
-        buffer["values"] = _flat(value)
+        flat = value.flatten().tolist() if hasattr(value, "flatten") else value.tolist()
+        if len(flat) == count:  # not of a view with gaps
+            buffer["values"] = [int(v) for v in flat]
     return buffer
-
-
-def _flat(value: Any) -> list[int]:
-    flat = value.flatten() if hasattr(value, "flatten") else value
-    return [int(v) for v in flat.tolist()]
 
 
 def _elements(value: Any) -> int:
@@ -351,7 +353,7 @@ def _elements(value: Any) -> int:
     shape, strides = tuple(value.shape), value.stride()
     if not shape:
         return 1
-    return 1 + sum((n - 1) * int(s) for n, s in zip(shape, strides, strict=True))
+    return 1 + sum((int(n) - 1) * int(s) for n, s in zip(shape, strides, strict=True))
 
 
 def _itemsize(value: Any) -> int:

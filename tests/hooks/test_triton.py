@@ -45,7 +45,6 @@ def by_block(kernel: KernelInput, *, known: Any = None) -> toy_engine.Examined:
 def _engine(toy: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     EXAMINED.clear()
     monkeypatch.setattr(checker.api, "examine", by_block)  # type: ignore[attr-defined]
-    monkeypatch.setattr("checker.hooks.triton._parameters", lambda one: 5)
     with fakegpu.install():
         yield
 
@@ -160,14 +159,13 @@ def test_a_broken_hook_does_not_break_tuning(monkeypatch: pytest.MonkeyPatch) ->
 def test_launch_facts_of_the_call() -> None:
     kernel = tuned(bitwise(launch="always"))
     call(kernel)
-    facts = next(k.launches[0] for k in EXAMINED if k.launches)
-    assert json.loads(json.dumps(facts)) == {
-        "grid": [4, 1, 1], "block": [32, 1, 1],
-        "args": [
-            {"buffer": "x", "dtype": "f16", "elements": 240},
-            {"buffer": "o", "dtype": "f16", "elements": 4}, {"i32": 60}, None, None,
-        ],
-    }
+    facts = json.loads(json.dumps(next(k.launches[0] for k in EXAMINED if k.launches)))
+    assert (facts["grid"], facts["block"]) == ([4, 1, 1], [32, 1, 1])
+    assert facts["args"][:3] == [
+        {"buffer": "x", "dtype": "f16", "elements": 240},
+        {"buffer": "o", "dtype": "f16", "elements": 4}, {"i32": 60},
+    ]
+    assert set(facts["args"][3:]) == {None}  # one scratch pointer in Triton 3.4, later two
 
 
 def test_the_launch_decides_what_the_walk_leaves_open() -> None:
