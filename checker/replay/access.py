@@ -20,10 +20,13 @@ from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.memory import Cells
 from checker.replay.values import (
     Conc,
+    Hash,
     Mask,
+    Pack,
     V,
     make_pack,
     merge,
+    resize,
     split,
     undefined,
 )
@@ -137,14 +140,21 @@ def _bounded(m: Machine, cells: Cells, block: Any, offset: NDArray[np.int64], ma
 def load_from(m: Machine, space: str, address: NDArray[Any], mask: Mask | None, width: int,
               align: int) -> V:
     """`width` bits at each lane's address."""
-    out: V | None = None
-    for cells, block, offset, sub in place(m, space, address, mask, width // 8, align):
-        v = cells.load(block, offset, width, sub, m.warp_id, align)
+    return load_many(m, space, address, mask, width, 1, align)[0]
+
+
+def load_many(m: Machine, space: str, address: NDArray[Any], mask: Mask | None, width: int,
+              count: int, align: int) -> list[V]:
+    """`count` neighbouring elements of `width` bits at each lane's address."""
+    out: list[V] | None = None
+    for cells, block, offset, sub in place(m, space, address, mask, width // 8 * count, align):
+        got = cells.load_many(block, offset, width, count, sub, m.warp_id, align)
         if sub is mask or (sub is not None and mask is not None and sub.shape == mask.shape
                            and (sub == mask).all()):
-            return v
-        out = merge(np.broadcast_to(np.asarray(sub), (m.B, m.T)), v, out)
-    return undefined(width) if out is None else out
+            return got
+        lanes = np.broadcast_to(np.asarray(sub), (m.B, m.T))
+        out = [merge(lanes, v, None if out is None else out[i]) for i, v in enumerate(got)]
+    return [undefined(width)] * count if out is None else out
 
 
 def store_to(m: Machine, space: str, address: NDArray[Any], v: V, mask: Mask | None,
@@ -177,19 +187,18 @@ def _load(op: Op) -> Callable[..., None]:
 
     def run(m: Machine, values: list[V], on: Mask | None) -> None:
         address = _address(m, values[0], on, mem.offset_bytes, mem.space)
-        for i, d in enumerate(op.dst):
-            if mem.space == "param":
-                flat = np.unique(address)
-                if len(flat) != 1:
-                    raise m.unsupported("parameter", "a parameter is read at a varying offset")
-                v = m.memory.param(int(flat[0]) + i * size, mem.width_bits)
-            else:
-                v = load_from(m, mem.space, address + np.uint64(i * size), on, mem.width_bits,
-                              max(mem.align_bytes, size) if i == 0 else size)
-            if v.w != m.program.reg_widths[d]:
-                from checker.replay.decode import _resize
-                v = _resize(v, m.program.reg_widths[d])
-            m.put(d, v, on, op.guard is not None)
+        if mem.space == "param":
+            flat = np.unique(address)
+            if len(flat) != 1:
+                raise m.unsupported("parameter", "a parameter is read at a varying offset")
+            got = [m.memory.param(int(flat[0]) + i * size, mem.width_bits)
+                   for i in range(len(op.dst))]
+        else:
+            got = load_many(m, mem.space, address, on, mem.width_bits, len(op.dst),
+                            max(mem.align_bytes, size))
+        for d, v in zip(op.dst, got, strict=True):
+            width = m.program.reg_widths[d]
+            m.put(d, v if v.w == width else resize(v, width), on, op.guard is not None)
 
     return run
 
@@ -202,11 +211,12 @@ def _store(op: Op) -> Callable[..., None]:
         if mem.space in ("param", "const"):
             raise m.unsupported("store", f"a store to {mem.space} space")
         address = _address(m, values[0], on, mem.offset_bytes, mem.space)
-        for i, v in enumerate(values[1:]):
-            if v.w > mem.width_bits:
-                v = split(v, 0, mem.width_bits)
-            store_to(m, mem.space, address + np.uint64(i * size), v, on,
-                     max(mem.align_bytes, size) if i == 0 else size)
+        parts = [split(v, 0, mem.width_bits) if v.w > mem.width_bits else v for v in values[1:]]
+        whole = parts[0] if len(parts) == 1 else make_pack(parts)
+        if isinstance(whole, Hash) and len(parts) > 1:  # neighbours fused to what they came from
+            whole = Pack(tuple(parts), sum(v.w for v in parts)) if not any(
+                isinstance(v, Pack) for v in parts) else whole
+        store_to(m, mem.space, address, whole, on, max(mem.align_bytes, size))
 
     return run
 

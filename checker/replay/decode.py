@@ -27,6 +27,7 @@ from checker.replay.values import (
     const,
     hash_of,
     make_pack,
+    resize,
     split,
     undefined,
 )
@@ -105,7 +106,7 @@ def _pure(program: Program, op: Op, compute: Compute) -> Step:
             mask = m.mask
             v = compute(m, read(m), mask)
             if v.w != width:
-                v = _resize(v, width)
+                v = resize(v, width)
             if mask is None or m.solo:
                 m.regs[dst] = v
             else:
@@ -119,25 +120,16 @@ def _pure(program: Program, op: Op, compute: Compute) -> Step:
             return
         if on is None or isinstance(on, np.ndarray):
             v = compute(m, read(m), on)
-            m.put(dst, v if v.w == width else _resize(v, width), on, on is not m.mask)
+            m.put(dst, v if v.w == width else resize(v, width), on, on is not m.mask)
             return
         assert isinstance(on, Conc | Hash) or hasattr(on, "parts")
         v = compute(m, read(m), m.mask)
-        v = v if v.w == width else _resize(v, width)
+        v = v if v.w == width else resize(v, width)
         old = m.read(dst)
         both = select(on, old, v, m.mask) if guard.neg else select(on, v, old, m.mask)  # type: ignore[arg-type]
         m.put(dst, both, m.mask, False)
 
     return guarded
-
-
-def _resize(v: V, width: int) -> V:
-    """Fit a result to its register: registers may be wider than the operation."""
-    if v.w > width:
-        return split(v, 0, width)
-    if v.w == 1 and isinstance(v, Conc):
-        return Conc(v.bits.astype(np.uint64), width, v.defined)
-    return make_pack([v, const(0, width - v.w)])
 
 
 def _integer(name: str, attr: Any, width: int) -> Compute:

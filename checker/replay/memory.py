@@ -102,27 +102,41 @@ class Cells:
     def load(self, block: Any, offset: Index, width: int, mask: Mask | None,
              warp: Any, align: int) -> V:
         """`width` bits at each lane's byte offset; lanes that are off get anything."""
+        return self.load_many(block, offset, width, 1, mask, warp, align)[0]
+
+    def load_many(self, block: Any, offset: Index, width: int, count: int, mask: Mask | None,
+                  warp: Any, align: int) -> list[V]:
+        """`count` neighbouring elements of `width` bits."""
         self._fit(int(np.gcd(width // 8, align)))
         base = block * self.stride + offset // self.g
         if mask is not None:
             base = _settle(base, mask)
-        parts: list[V] = []
-        for j in range(width // 8 // self.g):
-            index = base + j
+        each = width // 8 // self.g
+        if each * count == 1:
             if self.writer is not None:
-                self._check_read(index, mask, warp)
-            parts.append(self._cell(index, mask))
-        return make_pack(parts) if len(parts) > 1 else parts[0]
+                self._check_read(base, mask, warp)
+            return [self._cell(self.h.take(base, axis=1), self.f[base])]
+        index = base + np.arange(each * count).reshape(-1, *(1,) * base.ndim)
+        if self.writer is not None:
+            self._check_read(index, mask, warp)
+        h, f = self.h.take(index, axis=1), self.f[index]
+        uniform = int(f.flat[0])
+        cells = [self._cell(h[:, j], f[j]) for j in range(each * count)] if (
+            f != uniform).any() else [self._plain(h[:, j], uniform) for j in range(each * count)]
+        if each == 1:
+            return cells
+        return [make_pack(cells[i * each : (i + 1) * each]) for i in range(count)]
 
-    def _cell(self, index: Index, mask: Mask | None) -> V:
-        h, f = self.h[:, index], self.f[index]
-        w = 8 * self.g
+    def _cell(self, h: Any, f: Any) -> V:
         first = int(f.flat[0])
         if (f == first).all():
-            if first & CONC and w <= 64:
-                return Conc(h[1], w)
-            return Hash(h, first, w)
-        return Hash(h, f, w)
+            return self._plain(h, first)
+        return Hash(h, f, 8 * self.g)
+
+    def _plain(self, h: Any, fact: int) -> V:
+        if fact & CONC and self.g <= 8:
+            return Conc(h[1], 8 * self.g)
+        return Hash(h, fact, 8 * self.g)
 
     def store(self, block: Any, offset: Index, v: V, mask: Mask | None, warp: Any,
               align: int) -> None:
@@ -137,20 +151,24 @@ class Cells:
                     step = int(np.gcd(step, at // 8))
         self._fit(step)
         base = block * self.stride + offset // self.g
-        shape = base.shape if mask is None else np.broadcast_shapes(base.shape, mask.shape)
-        for j in range(size // self.g):
-            h, f = hash_of(split(v, 8 * self.g * j, 8 * self.g))
-            full = np.broadcast_shapes(shape, h.shape[1:], np.shape(warp))
-            index = np.broadcast_to(base + j, full)
-            h = np.broadcast_to(h, (2, *full))
-            f = np.broadcast_to(np.asarray(f, dtype=np.uint32), full)
-            w = np.broadcast_to(warp, full)
-            if mask is not None:
-                on = np.broadcast_to(mask, full)
-                index, h, f, w = index[on], h[:, on], f[on], w[on]
-            else:
-                index, h, f, w = index.reshape(-1), h.reshape(2, -1), f.reshape(-1), w.reshape(-1)
-            self.put(index, h, f, w)
+        count = size // self.g
+        pairs = [hash_of(split(v, 8 * self.g * j, 8 * self.g)) for j in range(count)]
+        shape = np.broadcast_shapes(base.shape, np.shape(warp),
+                                    () if mask is None else mask.shape,
+                                    *(h.shape[1:] for h, _ in pairs))
+        on = None if mask is None else np.broadcast_to(mask, shape)
+        lanes = int(np.prod(shape)) if on is None else int(np.count_nonzero(on))
+        index = np.empty((count, lanes), dtype=np.int64)
+        h = np.empty((2, count, lanes), dtype=np.uint64)
+        f = np.empty((count, lanes), dtype=np.uint32)
+        start = _pick(base, on, shape)
+        for j, (hj, fj) in enumerate(pairs):
+            index[j] = start + j
+            h[0, j], h[1, j] = _pick(hj[0], on, shape), _pick(hj[1], on, shape)
+            f[j] = fj if isinstance(fj, int) else _pick(fj, on, shape)
+        who = _pick(np.asarray(warp), on, shape)
+        self.put(index.reshape(-1), h.reshape(2, -1), f.reshape(-1),
+                 who if count == 1 else np.tile(who, count))
 
     def put(self, index: Index, h: Any, f: Any, warp: Any) -> None:
         """Write cells (flat arrays), checking order and agreement between lanes."""
@@ -162,9 +180,11 @@ class Cells:
             self.written[index] = True
         if self.lines is not None:
             self.lines[index] = self.line
-        if index.size > 1 and (self.h[:, index] != h).any():
-            self.report("write-conflict", f"two threads write different values to one byte of "
-                                          f"{self.name} in one instruction")
+        if index.size > 1 and ((self.h[0].take(index) != h[0]).any()
+                               or (self.h[1].take(index) != h[1]).any()):
+            self.report("write-conflict", f"threads write values that may differ to one byte of "
+                                          f"{self.name} in one instruction: which one stays is "
+                                          "undefined")
 
     # --- order ---------------------------------------------------------------------------------
 
@@ -246,6 +266,13 @@ class Cells:
         """Set every cell to a leaf."""
         self.h[:] = h
         self.f[:] = MNZ
+
+
+def _pick(a: NDArray[Any], on: Mask | None, shape: tuple[int, ...]) -> NDArray[Any]:
+    """The active lanes of an array, flat."""
+    if a.shape != shape:
+        a = np.broadcast_to(a, shape)
+    return a.reshape(-1) if on is None else a[on]
 
 
 def _settle(index: Index, mask: Mask) -> Index:

@@ -12,6 +12,7 @@ from checker.cfg import build_cfg
 from checker.core import Program
 from checker.launch import Launch
 from checker.replay.buffers import Globals
+from checker.replay.bulk import arrived
 from checker.replay.bytes import Bytes
 from checker.replay.decode import decode
 from checker.replay.machine import Machine, finding
@@ -74,7 +75,7 @@ def _run_chunks(program: Program, launch: Launch, domain: Domain, memory: Global
     for start in range(0, len(chosen), size):
         m = Machine(program, cfg, code, launch, domain, memory, chosen[start : start + size], start,
                     fuel)
-        m.extra.update(waits=WAITS, wakes=WAKES, barriers={}, mbars={})
+        m.extra.update(waits=WAITS, wakes=WAKES, barriers={}, mbars={}, arrived=arrived)
         memory.attach(m.order)
         m.run()
         steps += m.steps

@@ -146,6 +146,8 @@ class Mbar:
     phase: int = 0
     published: NDArray[np.int32] | None = None  # clock of this phase's arrivals
     history: list[Any] = field(default_factory=list)  # clock of each completed phase
+    incoming: list[Any] = field(default_factory=list)  # cells of this phase's copies
+    landed: list[Any] = field(default_factory=list)  # cells of completed phases
 
 
 def _bars(m: Machine) -> dict[tuple[int, int], Mbar]:
@@ -173,6 +175,8 @@ def settle(bar: Mbar) -> None:
         bar.pending += bar.count
         bar.history.append(bar.published)
         bar.published = None
+        bar.landed += bar.incoming
+        bar.incoming = []
 
 
 def lanes_of(m: Machine, on: Mask | None, address: NDArray[Any]) -> list[tuple[int, int, int]]:
@@ -272,6 +276,8 @@ def _test(m: Machine, op: Op, lanes: Mask) -> Mask:
             row = bar.history[-1] if bar.history else None
             if row is not None:
                 m.order.acquire(block, warp, row)
+            if bar.landed:
+                m.extra["arrived"](m, bar)
     if done.any() and op.dst:
         m.put(op.dst[0], Conc(np.array([[True]]), 1), done, True)
     return done

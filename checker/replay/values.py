@@ -29,7 +29,7 @@ __all__ = [
     "CONC", "FORM_SHIFT", "HF", "LOW", "MNZ", "NOSUB", "OPQ", "POISON", "UNDEF", "Conc", "Facts", "Hash",
     "Mask", "Pack", "V", "WIDE_BF16", "bits_of", "conc_mask", "const", "facts_where", "form_id",
     "form_key", "form_name", "forms_in", "has_forms", "hash_of", "lane_hash", "make_pack",
-    "map_lanes", "merge", "ones", "pop_forms", "pred_bits", "push_form", "split", "undefined",
+    "map_lanes", "merge", "ones", "pop_forms", "pred_bits", "push_form", "resize", "split", "undefined",
 ]
 
 Mask = NDArray[np.bool_]
@@ -446,6 +446,15 @@ def _merge_parts(mask: Mask, new: V, old: V) -> V:
     parts = [merge(mask, split(new, lo, hi - lo), split(old, lo, hi - lo))
              for lo, hi in zip(cuts, cuts[1:], strict=False)]
     return make_pack(parts)
+
+
+def resize(v: V, width: int) -> V:
+    """Fit a result to its register: registers may be wider than the operation."""
+    if v.w > width:
+        return split(v, 0, width)
+    if v.w == 1 and isinstance(v, Conc):
+        return Conc(v.bits.astype(np.uint64), width, v.defined)
+    return make_pack([v, const(0, width - v.w)])
 
 
 def map_lanes(v: V, fn: Callable[[NDArray[Any]], NDArray[Any]]) -> V:
