@@ -151,7 +151,6 @@ class Lowering:
         for i, block in enumerate(blocks):  # code that nothing reaches
             if done[i] is None:
                 done[i] = self.block([Block([])] * len(blocks), i, {}, {})
-                done[i].core = CoreBlock([])  # type: ignore[union-attr]
                 del block.insts[:]
         return blocks, [d for d in done if d is not None]
 
@@ -238,7 +237,7 @@ class Lowering:
             self.opaque[site] = "too deep"
             _roll_back(m, mark, first_temp)
             _opaque(m, context, inst, base)
-        if context.counter:
+        if context.counter not in ("", "smem"):
             m.memory_since_signal = True
         self.effects[site] = Effect(context.reads, context.writes, context.dpp_reads,
                                     context.lane_reads, context.counter)
@@ -400,7 +399,7 @@ def _meet(a: Facts, b: Facts) -> Facts:
 def _emit_flow(block: Block, lowered: Lowered, labels: dict[str, int]) -> None:
     """Append the block's branch; its attribute is a block number until assembly."""
     kind, label, cond = lowered.machine.flow
-    m, ops = lowered.machine, lowered.core.ops
+    m = lowered.machine
     m.e.site = block.insts[-1][0] if block.insts else 0
     if kind == "exit":
         m.e.op("exit", (), ())
@@ -419,7 +418,6 @@ def _emit_flow(block: Block, lowered: Lowered, labels: dict[str, int]) -> None:
         elif cond != Const(0, 1):
             assert cond is not None
             m.e.op("branch", (), (), labels[label], m.guard(cond))
-    assert ops is m.e.ops
 
 
 def _roll_back(m: Machine, mark: int, first_temp: int) -> None:
