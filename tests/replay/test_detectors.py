@@ -1,0 +1,154 @@
+"""Each detector: a planted defect is found, its clean twin is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.replay.listing import codes, run
+
+LOAD, STORE = "ld.global.f32 %f1, [%rd4];\n", "st.global.f32 [%rd5], %f2;\n"
+TO_SHARED = "st.shared.f32 [%r5], %f1;\n"
+# the value of the thread 32 away: another warp's
+OTHER = "xor.b32 %r6, %r3, 128;\nadd.s32 %r7, %r4, %r6;\nld.shared.f32 %f2, [%r7];\n"
+NEAR = "xor.b32 %r6, %r3, 4;\nadd.s32 %r7, %r4, %r6;\nld.shared.f32 %f2, [%r7];\n"
+BAR = "bar.sync 0;\n"
+
+CASES = {
+    "out-of-bounds-read": ("ld.global.f32 %f2, [%rd4+1000];\n" + STORE, "out-of-bounds",
+                           "ld.global.f32 %f2, [%rd4+512];\n" + STORE),
+    "out-of-bounds-write": (LOAD + "st.global.f32 [%rd5+900], %f1;\n", "out-of-bounds",
+                            LOAD + "st.global.f32 [%rd5+512], %f1;\n"),
+    "out-of-bounds-shared": (LOAD + "st.shared.f32 [%r5+8192], %f1;\n", "out-of-bounds",
+                             LOAD + "st.shared.f32 [%r5+4096], %f1;\n"),
+    "undefined-output": (STORE, "undefined", LOAD + "mov.f32 %f2, %f1;\n" + STORE),
+    "undefined-masked-load": (
+        "setp.lt.u32 %p1, %r1, 8;\n@%p1 ld.global.f32 %f2, [%rd4];\n" + STORE, "undefined",
+        "setp.lt.u32 %p1, %r1, 8;\nmov.f32 %f2, 0f00000000;\n@%p1 ld.global.f32 %f2, [%rd4];\n"
+        + STORE),
+    "undefined-address": ("ld.shared.f32 %f2, [%r60];\n" + STORE, "undefined",
+                          LOAD + TO_SHARED + "ld.shared.f32 %f2, [%r5];\n" + STORE),
+    "undefined-branch": (LOAD + "mov.f32 %f2, %f1;\n@%p9 bra L1;\n" + STORE + "L1:\n", "undefined",
+                         LOAD + "mov.f32 %f2, %f1;\nsetp.eq.u32 %p9, %r1, 0;\n@%p9 bra L1;\n"
+                         + STORE + "L1:\n"),
+    "unwritten-shared": ("ld.shared.f32 %f2, [%r5];\n" + STORE, "undefined",
+                         LOAD + TO_SHARED + "ld.shared.f32 %f2, [%r5];\n" + STORE),
+    "missing-barrier": (LOAD + TO_SHARED + OTHER + STORE, "race-read",
+                        LOAD + TO_SHARED + BAR + OTHER + STORE),
+    "same-warp-needs-none": (LOAD + TO_SHARED + OTHER + STORE, "race-read",
+                             LOAD + TO_SHARED + NEAR + STORE),
+    "overwrite-without-barrier": (
+        LOAD + TO_SHARED + BAR + OTHER + "st.shared.f32 [%r5], %f2;\n" + STORE, "race-overwrite",
+        LOAD + TO_SHARED + BAR + OTHER + BAR + "st.shared.f32 [%r5], %f2;\n" + STORE),
+    "two-writers-shared": (
+        LOAD + "and.b32 %r6, %r3, 124;\nadd.s32 %r7, %r4, %r6;\nst.shared.f32 [%r7], %f1;\n" + BAR
+        + "ld.shared.f32 %f2, [%r7];\n" + STORE, "write-conflict",
+        LOAD + TO_SHARED + BAR + "ld.shared.f32 %f2, [%r5];\n" + STORE),
+    "two-writers-global": (
+        LOAD + "st.global.f32 [%rd2], %f1;\n", "write-conflict",
+        LOAD + "setp.eq.u32 %p1, %r1, 0;\n@%p1 st.global.f32 [%rd2], %f1;\n"),
+    "two-writers-in-turn": (
+        LOAD + "setp.lt.u32 %p1, %r1, 32;\n@%p1 st.global.f32 [%rd5], %f1;\n"
+        "@!%p1 st.global.f32 [%rd5+-128], %f1;\n", "race-write",
+        LOAD + "setp.lt.u32 %p1, %r1, 32;\n@%p1 st.global.f32 [%rd5], %f1;\n"
+        "@!%p1 st.global.f32 [%rd5], %f1;\n"),
+    "async-without-wait": (
+        "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.commit_group;\n"
+        "ld.shared.f32 %f2, [%r5];\n" + STORE, "async-read",
+        "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.commit_group;\n"
+        "cp.async.wait_group 0;\nld.shared.f32 %f2, [%r5];\n" + STORE),
+    "async-wait-before-commit": (
+        "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.wait_group 0;\n"
+        "cp.async.commit_group;\nld.shared.f32 %f2, [%r5];\n" + STORE, "async-read",
+        "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.commit_group;\n"
+        "cp.async.wait_all;\nld.shared.f32 %f2, [%r5];\n" + STORE),
+    "async-one-group-left": (
+        "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.commit_group;\n"
+        "cp.async.wait_group 1;\nld.shared.f32 %f2, [%r5];\n" + STORE, "async-read",
+        "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.commit_group;\n"
+        "cp.async.ca.shared.global [%r5+1024], [%rd4+128], 4;\ncp.async.commit_group;\n"
+        "cp.async.wait_group 1;\nld.shared.f32 %f2, [%r5];\n" + STORE),
+    "async-no-barrier": (
+        "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.commit_group;\n"
+        "cp.async.wait_group 0;\n" + OTHER + STORE, "race-read",
+        "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.commit_group;\n"
+        "cp.async.wait_group 0;\n" + BAR + OTHER + STORE),
+    "float-atomic": (LOAD + "red.global.add.f32 [%rd2], %f1;\n", "float-atomic",
+                     "ld.global.u32 %r9, [%rd4];\nred.global.add.u32 [%rd2], %r9;\n"),
+    "shuffle-from-inactive": (
+        LOAD + "setp.lt.u32 %p1, %r1, 8;\n@!%p1 bra L1;\n"
+        "shfl.sync.bfly.b32 %f2, %f1, 16, 31, 255;\n" + STORE + "L1:\n", "undefined",
+        LOAD + "setp.lt.u32 %p1, %r1, 8;\n@!%p1 bra L1;\n"
+        "shfl.sync.bfly.b32 %f2, %f1, 4, 31, 255;\n" + STORE + "L1:\n"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_planted_defect_is_found_and_its_twin_is_clean(name: str) -> None:
+    bad, code, good = CASES[name]
+    found = run(bad)
+    assert code in codes(found)
+    assert not found.usable
+    clean = run(good)
+    assert not clean.findings
+    assert clean.usable
+
+
+def test_a_finding_names_the_line() -> None:
+    result = run(LOAD + TO_SHARED + OTHER + STORE)
+    (finding,) = result.findings
+    from tests.replay.listing import text
+    lines = text(LOAD + TO_SHARED + OTHER + STORE).split("\n")
+    assert finding.line_a is not None
+    assert "ld.shared" in lines[finding.line_a - 1]
+
+
+def test_misaligned_access_is_refused() -> None:
+    result = run("ld.global.f32 %f2, [%rd4+2];\n" + STORE)
+    assert result.unsupported is not None
+    assert result.unsupported.code == "misaligned"
+
+
+def test_undefined_lanes_that_reach_nothing_are_no_finding() -> None:
+    body = ("setp.lt.u32 %p1, %r1, 8;\n@%p1 ld.global.f32 %f2, [%rd4];\n"
+            "add.f32 %f3, %f2, %f2;\n@%p1 st.global.f32 [%rd5], %f3;\n")
+    assert run(body).usable
+
+
+def test_two_threads_may_write_one_value() -> None:
+    assert run("ld.global.f32 %f1, [%rd1];\nst.global.f32 [%rd2], %f1;\n").usable
+
+
+def test_blocks_write_one_element_in_unknown_order() -> None:
+    body = ("mov.u32 %r9, %ctaid.x;\nmul.wide.u32 %rd6, %r9, 4;\nadd.s64 %rd7, %rd1, %rd6;\n"
+            "ld.global.f32 %f1, [%rd7];\nst.global.f32 [%rd2], %f1;\n")
+    assert "write-conflict" in codes(run(body, grid=2)) | codes(run(body, grid=2))
+    assert run(body, grid=1).usable
+
+
+def test_deadlock_is_reported() -> None:
+    body = "setp.lt.u32 %p1, %r1, 32;\n@%p1 bar.sync 1, 64;\n"
+    result = run(body)
+    assert "deadlock" in codes(result)
+    assert run("setp.lt.u32 %p1, %r1, 32;\n@%p1 bar.sync 1, 32;\n").usable
+
+
+def test_data_dependent_control_is_unsupported_not_guessed() -> None:
+    body = "ld.global.u32 %r9, [%rd4];\nL1:\nsub.s32 %r9, %r9, 1;\nsetp.gt.s32 %p1, %r9, 0;\n" \
+           "@%p1 bra L1;\nst.global.u32 [%rd5], %r9;\n"
+    result = run(body)
+    assert result.unsupported is not None
+    assert result.unsupported.code == "data-dependent"
+    known = run(body, dtype="i32", values=[3] * 256)
+    assert known.usable
+
+
+def test_fuel_runs_out_with_a_reason() -> None:
+    result = run("L1:\nbra L1;\n")
+    assert result.unsupported is not None
+    assert result.unsupported.code == "fuel"
+
+
+def test_a_spin_lock_is_unsupported() -> None:
+    body = "L1:\natom.global.cas.b32 %r9, [%rd2], 0, 1;\nsetp.ne.u32 %p1, %r9, 0;\n@%p1 bra L1;\n"
+    result = run(body, threads=32)
+    assert result.unsupported is not None
