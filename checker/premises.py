@@ -14,21 +14,29 @@ __all__ = ["PREMISES", "explain"]
 PREMISES: Mapping[str, str] = {
     "approx-unit": "an approximate function returns the same bits on every chip with the same "
     "unit",
-    "assembler": "the assembler below this text changes no rounding",
-    "coverage": "both launches write the same elements: each grid is large enough for its "
-    "kernel",
+    "buffer-range-whole": "a buffer's record count is a multiple of each wide access to it",
     "contraction": "the assembler below PTX fuses a contractable multiply and add by its measured "
     "rule",
+    "distinct-outputs": "stores of different shape in one buffer write different elements",
+    "divisible": "launches keep a parameter divisible, as the compiler was told",
     "finite": "no infinity and no NaN occurs where a masked value is multiplied away",
+    "full-block": "the block has the size that the kernel's metadata gives as its maximum",
     "grid-covers": "both launches write the same elements: each grid is large enough for its "
     "kernel",
     "launch": "the verdict holds for the given launch only",
     "matrix-model": "matrix steps add in the order measured for this target",
+    "module-data": "nobody else writes the variables that the text itself declares",
     "nan-payload": "two NaNs count as the same value whatever their payload",
     "no-alias": "buffers passed as different pointer arguments do not overlap",
-    "noalias": "buffers passed as different pointer arguments do not overlap",
-    "no-overflow": "index arithmetic does not overflow where it is widened afterwards",
+    "no-global-offset": "the launch starts at global offset zero",
+    "no-index-wrap": "index arithmetic does not wrap around its width",
+    "no-trap": "no thread reaches a trap",
     "race-free": "no two threads of different blocks touch the same bytes, one of them writing",
+    "rcp-iflag": "the integer division sequence divides exactly, as its compiler takes for granted",
+    "same-program": "both texts are one program, instruction by instruction; what is not modelled "
+    "in it gives the same bits each time it runs",
+    "unknown-target": "the text names no target; it is read as its instructions suggest",
+    "whole-groups": "every work group of the launch is full",
 }
 
 

@@ -201,10 +201,5 @@ def test_coverage_counts_over_a_folder(run: Run, write: Write) -> None:
     assert run("coverage", path.parent / "*.none").exit_code == 2
 
 
-def test_help_starts_without_the_engine(run: Run) -> None:
-    import subprocess
-    import sys
-
-    code = "import sys, checker.cli.app; sys.exit(any(m in sys.modules for m in ('lark', 'numpy')))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+def test_version(run: Run) -> None:
     assert run("--version").output.startswith("samebits ")
