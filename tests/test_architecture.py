@@ -38,10 +38,10 @@ RANKS: list[tuple[str, int]] = [
     ("checker.cache", 11),
     ("checker.client", 11),
     ("checker.gate", 12),
-    ("checker.hooks", 12),
-    ("server", 13),
-    ("checker.cli", 14),
-    ("corpus", 15),
+    ("checker.hooks", 13),
+    ("server", 14),
+    ("checker.cli", 15),
+    ("corpus", 16),
 ]
 ENGINES = ("tree", "walk", "replay")
 VENDOR_WORDS = re.compile(

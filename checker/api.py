@@ -1,0 +1,395 @@
+"""The public calls: sign, compare, partition, and what the command line and service show.
+
+In: texts and launch facts. Out: the records of `checker.results`. This is the whole pipeline in one
+place: parse -> lower -> contract -> (walk | replay) -> compare. The cheaper engine answers first.
+Raises InputError, UsageError or LaunchError; nothing else for bad input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import xxhash
+
+from checker import knobs
+from checker.contract import contract
+from checker.core import Program
+from checker.errors import LaunchError, SamebitsError
+from checker.launch import Launch
+from checker.lower import kernel_names, lower
+from checker.parse import parse
+from checker.replay import Difference, ReplayResult, first_difference, replay
+from checker.results import (
+    EqualClass,
+    KernelInput,
+    Opaque,
+    Partition,
+    Reason,
+    Signature,
+    Verdict,
+)
+from checker.tree.result import WalkResult
+from checker.tree.signature import same, signature
+from checker.tree.text import normalised_text
+from checker.walk import walk
+
+__all__ = [
+    "Examined", "classify", "compare", "coverage", "examine", "kernels_in", "outline", "partition",
+    "program_of", "replay_kernel", "sign", "tree_text",
+]
+
+# Codes of findings that say "the walk could not", not "the kernel is wrong".
+LIMITS = frozenset({"fuel", "unmodelled", "irreducible", "local", "parameter", "shared-address",
+                    "switch"})
+
+LaunchFacts = Launch | Mapping[str, Any]
+Progress = Callable[[int, int], None]
+
+
+# --- one kernel -------------------------------------------------------------------------------
+
+
+def kernels_in(text: str, *, isa: str | None = None, file: str = "<text>") -> tuple[str, ...]:
+    """Return the names of the kernels (entries) in a text."""
+    return kernel_names(parse(text, isa=isa, file=file))
+
+
+def program_of(text: str, *, isa: str | None = None, kernel: str | None = None,
+               file: str = "<text>") -> Program:
+    """Return the core program of one kernel, as the engines run it."""
+    return contract(lower(parse(text, isa=isa, file=file), kernel, file=file))
+
+
+@lru_cache(maxsize=8)
+def _walked(text: str, isa: str | None, kernel: str | None, file: str) -> WalkResult:
+    return walk(program_of(text, isa=isa, kernel=kernel, file=file))
+
+
+def sign(text: str, *, isa: str | None = None, kernel: str | None = None,
+         file: str = "<text>") -> Signature:
+    """Return the static signature of one kernel; `kernel` is needed where a text has several."""
+    return signature(_walked(text, isa, kernel, file))
+
+
+def replay_kernel(text: str, launch: LaunchFacts, *, isa: str | None = None,
+                  kernel: str | None = None, domain: str = "trees",
+                  file: str = "<text>") -> ReplayResult:
+    """Run one kernel at one launch on the CPU; domain `trees` or `bytes`."""
+    program = program_of(text, isa=isa, kernel=kernel, file=file)
+    return replay(program, Launch.from_json(launch), domain=domain)
+
+
+def tree_text(text: str, *, isa: str | None = None, kernel: str | None = None,
+              file: str = "<text>") -> str:
+    """Return the dependence tree of each output, readable, with source lines."""
+    from checker.tree import pretty
+
+    return pretty.render(_walked(text, isa, kernel, file))
+
+
+def outline(text: str, *, isa: str | None = None, kernel: str | None = None,
+            file: str = "<text>") -> list[dict[str, Any]]:
+    """Return the trees as nested data: output, label, line, loc, children."""
+    from checker.tree import pretty
+
+    return pretty.outline(_walked(text, isa, kernel, file))
+
+
+def coverage(text: str, *, isa: str | None = None, kernel: str | None = None,
+             file: str = "<text>") -> dict[str, tuple[int, int]]:
+    """Count a kernel's instructions by opcode: (modelled, opaque)."""
+    program = program_of(text, isa=isa, kernel=kernel, file=file)
+    opaque = {op.site for op in program.ops if op.name == "opaque"}
+    counts: dict[str, tuple[int, int]] = {}
+    for number, site in enumerate(program.sites):
+        words = [w for w in site.text.split() if not w.startswith("@")]
+        opcode = words[0].rstrip(";") if words else ""
+        modelled, unknown = counts.get(opcode, (0, 0))
+        counts[opcode] = (modelled + (number not in opaque), unknown + (number in opaque))
+    return counts
+
+
+def _text_digest(program: Program) -> str:
+    return xxhash.xxh3_128_hexdigest(normalised_text(program).encode())
+
+
+# --- two kernels ------------------------------------------------------------------------------
+
+
+def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = None,
+            kernel_a: str | None = None, kernel_b: str | None = None,
+            launch_a: LaunchFacts | None = None, launch_b: LaunchFacts | None = None,
+            strict: bool = False, file_a: str = "<a>", file_b: str = "<b>") -> Verdict:
+    """Decide whether two kernels return the same bits.
+
+    launch_b defaults to launch_a. strict: an ambiguous contraction is not taken as a premise.
+    """
+    one = _walked(a, isa_a, kernel_a, file_a)
+    two = _walked(b, isa_b, kernel_b, file_b)
+    sig_a, sig_b = signature(one), signature(two)
+    premises = set(sig_a.premises) | set(sig_b.premises)
+    reasons = _refusals(sig_a, "first") + _refusals(sig_b, "second")
+    reasons += _parameter_reasons(one.program, two.program)
+    if strict and "contraction" in premises:
+        reasons.append(Reason("contraction", "a contractable pair may be fused by the assembler"))
+    if reasons:
+        return _verdict("unproved", "", premises, reasons, sig_a, sig_b)
+    if normalised_text(one.program) == normalised_text(two.program):
+        premises |= set() if sig_a.modelled else {"same-program"}
+        return _verdict("equal", "static", premises, [], sig_a, sig_b)
+    proved, differences = same(one, two)
+    if proved:
+        return _verdict("equal", "static", premises, [], sig_a, sig_b)
+    if launch_a is None:
+        return _verdict("unproved", "", premises, differences, sig_a, sig_b)
+    facts_a = Launch.from_json(launch_a)
+    facts_b = Launch.from_json(launch_b) if launch_b is not None else facts_a
+    return _compare_launch(one, two, facts_a, facts_b, premises, differences)
+
+
+def _refusals(signature: Signature, which: str) -> list[Reason]:
+    """Why a kernel can be equal to nothing, itself included."""
+    reasons = [replace(f, message=f"{which} kernel: {f.message}") for f in signature.findings
+               if f.code not in LIMITS]
+    if signature.nondeterministic:
+        reasons.append(Reason("nondeterministic", f"the {which} kernel has no fixed bits"))
+    return reasons
+
+
+def _parameter_reasons(a: Program, b: Program) -> list[Reason]:
+    """Parameters are matched by position: sizes and kinds must agree."""
+    shape_a = [(p.size_bytes, p.pointer) for p in a.params]
+    shape_b = [(p.size_bytes, p.pointer) for p in b.params]
+    shared = min(len(shape_a), len(shape_b))
+    if shape_a[:shared] != shape_b[:shared]:
+        at = next(i for i in range(shared) if shape_a[i] != shape_b[i])
+        return [Reason("parameters-differ", f"parameter {at} differs: {shape_a[at][0]} bytes"
+                       f"{' (pointer)' if shape_a[at][1] else ''} against {shape_b[at][0]} bytes"
+                       f"{' (pointer)' if shape_b[at][1] else ''}")]
+    if a.isa == b.isa and len(shape_a) != len(shape_b):
+        return [Reason("parameters-differ",
+                       f"{len(shape_a)} parameters against {len(shape_b)}")]
+    return []
+
+
+def _compare_launch(one: WalkResult, two: WalkResult, launch_a: Launch, launch_b: Launch,
+                    premises: set[str], static: Sequence[Reason]) -> Verdict:
+    """The exact second opinion at the given launches, then the search for a witness."""
+    run_a, run_b = replay(one.program, launch_a), replay(two.program, launch_b)
+    sig_a, sig_b = signature(one), signature(two)
+    premises = premises | set(run_a.premises) | set(run_b.premises)
+    reasons = _run_reasons(run_a, "first") + _run_reasons(run_b, "second")
+    if reasons:
+        return _verdict("unproved", "", premises, [*reasons, *static], sig_a, sig_b)
+    difference = first_difference(run_a, run_b)
+    if difference is None:
+        return _verdict("equal", "launch", premises | {"launch"}, [], sig_a, sig_b)
+    reason = _map_reason(difference)
+    return _verdict("unproved", "", premises, [reason, *static], sig_a, sig_b)
+
+
+def _map_reason(found: Difference) -> Reason:
+    return Reason(found.kind, f"at this launch {found.count} elements of {found.buffer!r} differ, "
+                  f"the first is element {found.element}", found.line_a, found.line_b)
+
+
+def _run_reasons(run: ReplayResult, which: str) -> list[Reason]:
+    reasons = [replace(r, message=f"{which} kernel: {r.message}") for r in run.reasons()]
+    if run.nondeterministic:
+        reasons.append(Reason("nondeterministic", f"the {which} kernel has no fixed bits"))
+    return reasons
+
+
+def _verdict(kind: str, basis: str, premises: Iterable[str], reasons: Sequence[Reason],
+             a: Signature, b: Signature) -> Verdict:
+    return Verdict(kind, basis, tuple(sorted(set(premises))), tuple(reasons), a, b)
+
+
+# --- many kernels -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What is known of one kernel of a sweep, computed from that kernel alone; plain data inside.
+
+    parameters: sizes and kinds, so that only kernels of one parameter list share a class.
+    digests: one replay digest for each launch, None where the replay could not answer.
+    program: digest of the normalised program, by which kernels that are not modelled may merge.
+    """
+
+    name: str
+    signature: Signature
+    parameters: tuple[tuple[int, bool], ...]
+    digests: tuple[str | None, ...] = ()
+    program: str = ""
+    premises: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; `from_json` is its inverse."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Examined:
+        """Rebuild from `to_json`'s data."""
+        return Examined(
+            data["name"], _signature_from(data["signature"]),
+            tuple((int(s), bool(p)) for s, p in data["parameters"]),
+            tuple(data["digests"]), data["program"], tuple(data["premises"]),
+            tuple(_reason_from(r) for r in data["reasons"]))
+
+
+def _reason_from(data: Mapping[str, Any]) -> Reason:
+    from checker.syntax import SourceLoc
+
+    locs = {k: SourceLoc(**data[k]) if data.get(k) else None for k in ("loc_a", "loc_b")}
+    return Reason(data["code"], data["message"], data["line_a"], data["line_b"], **locs)
+
+
+def _signature_from(data: Mapping[str, Any]) -> Signature:
+    from checker.errors import Span
+    from checker.syntax import SourceLoc
+
+    opaque = tuple(
+        Opaque(o["opcode"], o["text"], Span(**o["span"]),
+               SourceLoc(**o["loc"]) if o.get("loc") else None, o["reaches_output"])
+        for o in data["opaque"])
+    return Signature(
+        data["text"], data["kernel"], data["isa"], data["target"], data["modelled"], opaque,
+        tuple(data["premises"]), tuple(_reason_from(f) for f in data["findings"]),
+        data["nondeterministic"], data["summary"])
+
+
+def examine(kernel: KernelInput, *, known: dict[tuple[str, str], ReplayResult] | None = None
+            ) -> Examined:
+    """Sign one kernel and, where it has launch facts, replay it at each launch.
+
+    known: replays by (static signature, launch digest) to share between equal signatures.
+    """
+    walked = _walked(kernel.text, kernel.isa, kernel.kernel, kernel.name)
+    signed = signature(walked)
+    parameters = tuple((p.size_bytes, p.pointer) for p in walked.program.params)
+    premises = set(signed.premises)
+    reasons = _refusals(signed, "this")
+    digests: list[str | None] = []
+    for facts in () if reasons else kernel.launches:
+        launch = Launch.from_json(facts)
+        key = (signed.text, launch.digest())
+        run = known.get(key) if known is not None and signed.modelled else None
+        if run is None:
+            run = replay(walked.program, launch)
+            if known is not None:
+                known[key] = run
+        problems = _run_reasons(run, "this")
+        reasons += problems
+        premises |= set(run.premises) | {"launch"}
+        digests.append(None if problems else run.digest)
+    return Examined(kernel.name, signed, parameters, tuple(digests), _text_digest(walked.program),
+                    tuple(sorted(premises)), tuple(reasons))
+
+
+def classify(items: Sequence[tuple[KernelInput, Examined]],
+             errors: Sequence[tuple[str, str]] = ()) -> Partition:
+    """Form the classes: equal static signatures, or equal digests at every launch given."""
+    groups: dict[tuple[Any, ...], int] = {}
+    parent = list(range(len(items)))
+
+    def find(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    unproved = []
+    classes: dict[int, list[int]] = {}
+    for number, (_, found) in enumerate(items):
+        keys = _class_keys(found)
+        for key in keys:
+            parent[find(number)] = find(groups.setdefault(key, number))
+        if not found.signature.modelled and not _launch_key(found):
+            unproved.append((found.name, found.reasons or _not_modelled(found.signature)))
+    for number, (_, found) in enumerate(items):
+        if _class_keys(found):
+            classes.setdefault(find(number), []).append(number)
+    made = [_equal_class([items[n] for n in members]) for members in classes.values()]
+    made.sort(key=lambda c: (-len(c.members), c.members))
+    labels = {name: n for n, c in enumerate(made) for name in c.members}
+    rows = [(k.config, labels.get(k.name, -1 - n)) for n, (k, _) in enumerate(items)]
+    separation = knobs.separate(rows)
+    return Partition(tuple(made), tuple(unproved), tuple(errors), tuple(separation.knobs))
+
+
+def _class_keys(found: Examined) -> list[tuple[Any, ...]]:
+    """What a kernel may be merged by; none: it is equal to nothing, itself included."""
+    if _refusals(found.signature, "this"):
+        return []
+    static = found.signature.text if found.signature.modelled else found.program
+    keys: list[tuple[Any, ...]] = [("static", found.parameters, static)]
+    if _launch_key(found):
+        keys.append(("launch", found.parameters, found.digests))
+    return keys
+
+
+def _launch_key(found: Examined) -> bool:
+    return bool(found.digests) and None not in found.digests
+
+
+def _not_modelled(signature: Signature) -> tuple[Reason, ...]:
+    """Why a kernel can merge with nothing but the same program."""
+    opaque = tuple(Reason("opaque", f"not modelled: {o.text}", o.span.line, None, o.loc)
+                   for o in signature.opaque if o.reaches_output)
+    return signature.findings + opaque
+
+
+def _equal_class(members: Sequence[tuple[KernelInput, Examined]]) -> EqualClass:
+    found = [e for _, e in members]
+    premises = set().union(*(e.premises for e in found))
+    one_text = len({e.signature.text for e in found}) == 1
+    if one_text and found[0].signature.modelled:
+        basis, signature = "static", found[0].signature.text
+    elif len({e.program for e in found}) == 1:
+        basis, signature = "static", found[0].signature.text
+        premises |= {"same-program"}
+    else:
+        basis = "launch"
+        joint = "|".join(str(d) for d in next(e.digests for e in found if _launch_key(e)))
+        signature = "sb1l-" + xxhash.xxh3_128_hexdigest(joint.encode())
+    if basis == "static":
+        premises -= {"launch"}
+    return EqualClass(signature, basis, tuple(k.name for k, _ in members),
+                      _common_knobs([k.config for k, _ in members]), tuple(sorted(premises)))
+
+
+def _common_knobs(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return each knob with the sorted values it takes in a class."""
+    names = sorted({name for c in configs for name in c})
+    return {n: sorted({repr(c[n]) for c in configs if n in c}) for n in names}
+
+
+def partition(kernels: Iterable[KernelInput], *, progress: Progress | None = None) -> Partition:
+    """Sort kernels into classes that are proved bitwise equal.
+
+    Without launch facts the classes are static; with them a class is joint over all launches.
+    A kernel that cannot be read is listed under `errors`; the rest goes on.
+    """
+    inputs = list(kernels)
+    known: dict[tuple[str, str], ReplayResult] = {}
+    by_text: dict[tuple[Any, ...], Examined] = {}
+    items: list[tuple[KernelInput, Examined]] = []
+    errors: list[tuple[str, str]] = []
+    for number, kernel in enumerate(inputs):
+        key = (kernel.text, kernel.isa, kernel.kernel, repr(kernel.launches))
+        try:
+            found = by_text.get(key) or examine(kernel, known=known)
+            by_text[key] = found
+            items.append((kernel, replace(found, name=kernel.name)))
+        except LaunchError as error:
+            errors.append((kernel.name, f"launch facts: {error}"))
+        except SamebitsError as error:
+            errors.append((kernel.name, str(error)))
+        if progress is not None:
+            progress(number + 1, len(inputs))
+    return classify(items, errors)
