@@ -13,7 +13,8 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 __all__ = [
-    "Cache", "default_path", "fingerprint", "open_default", "partition", "signature_from_json",
+    "Cache", "Defect", "default_path", "fingerprint", "open_default", "partition",
+    "signature_from_json",
 ]
 
 MAX_BYTES = 512 * 2**20  # of stored answers; the least recently written go first
@@ -35,6 +37,18 @@ CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY, kind TEXT NOT NULL, value TEXT NOT NULL, written INTEGER NOT NULL
 ) WITHOUT ROWID
 """
+
+
+class Defect(SamebitsError):
+    """An exception that only a defect of the checker can cause; one kernel's, not the sweep's."""
+
+    def __init__(self, error: Exception) -> None:
+        lines = str(error).strip().splitlines()
+        first = lines[0][:300] if lines else ""
+        super().__init__(
+            f"defect in samebits: {type(error).__name__}: {first}\n"
+            "  hint: please report it with the input; SAMEBITS_DEBUG=1 shows where it happened"
+        )
 
 
 def default_path() -> Path | None:
@@ -161,7 +175,8 @@ class Cache:
         found: list[Signature] = []
 
         def answer() -> dict[str, Any]:
-            found.append(sign(text, isa=isa, kernel=kernel, file=file))
+            with _defects():
+                found.append(sign(text, isa=isa, kernel=kernel, file=file))
             return found[0].to_json()
 
         data = self.ask("sign", (text, isa, kernel), answer)
@@ -200,6 +215,19 @@ def open_default() -> Cache:
     return Cache(default_path())
 
 
+@contextmanager
+def _defects() -> Iterator[None]:
+    """Turn an exception that is none of ours into a Defect."""
+    try:
+        yield
+    except SamebitsError:
+        raise
+    except Exception as error:
+        if os.environ.get("SAMEBITS_DEBUG"):
+            raise
+        raise Defect(error) from error
+
+
 def partition(
     kernels: Iterable[KernelInput], cache: Cache, *,
     progress: Callable[[int, int], None] | None = None,
@@ -216,7 +244,8 @@ def partition(
             key = cache.key("examine", *question)
             data = cache.get(key)
             if data is None:
-                data = api.examine(kernel, known=known).to_json()
+                with _defects():
+                    data = api.examine(kernel, known=known).to_json()
                 cache.put(key, "examine", data)
             items.append((kernel, replace(api.Examined.from_json(data), name=kernel.name)))
         except LaunchError as error:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, ParamSpec
 
 import typer
 
+from checker.cache import Defect
 from checker.errors import InputError, SamebitsError
 
 __all__ = [
@@ -44,6 +45,8 @@ def guarded(*, unreadable: int = UNREADABLE) -> Callable[[Callable[P, None]], Ca
             as_json = bool(kwargs.get("as_json"))
             try:
                 command(*args, **kwargs)
+            except Defect as error:
+                fail(error, DEFECT, as_json)
             except InputError as error:
                 fail(error, unreadable, as_json)
             except SamebitsError as error:
@@ -53,28 +56,16 @@ def guarded(*, unreadable: int = UNREADABLE) -> Callable[[Callable[P, None]], Ca
             except Exception as error:
                 if os.environ.get("SAMEBITS_DEBUG") or type(error).__module__.startswith("click"):
                     raise
-                fail(_Defect(error), DEFECT, as_json)
+                fail(Defect(error), DEFECT, as_json)
 
         return run
 
     return wrap
 
 
-class _Defect(SamebitsError):
-    """An exception that only a defect of ours can cause."""
-
-    def __init__(self, error: Exception) -> None:
-        lines = str(error).strip().splitlines()
-        first = lines[0][:300] if lines else ""
-        super().__init__(
-            f"defect in samebits: {type(error).__name__}: {first}\n"
-            "  hint: please report it with the input; SAMEBITS_DEBUG=1 shows where it happened"
-        )
-
-
 def error_json(error: SamebitsError) -> dict[str, Any]:
     """An error as JSON data: the message, and the diagnostics with their places."""
-    out: dict[str, Any] = {"type": type(error).__name__.lstrip("_"), "message": str(error)}
+    out: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
     if isinstance(error, InputError):
         out["diagnostics"] = [
             {
