@@ -101,13 +101,18 @@ def _fold_move(x: Line) -> None:
 
 @row("set")
 def set_(x: Line) -> None:
-    """set.cmp{.bool}{.ftz}.dtype.stype d, a, b{, {!}c}: all ones (integers) or 1.0 (floats)."""
+    """set.cmp{.bool}{.ftz}.dtype.stype d, a, b{, {!}c}: all ones (integers) or 1.0 (floats).
+
+    Packed sources give one result for each half: 1.0 for a packed dtype, 0xffff for u32, s32.
+    """
     cond, boolean = _condition(x)
     stype, dtype = x.type(), x.type()
     denorm = _denorm(x)
     x.count(4 if boolean else 3)
     true = {"u32": 0xFFFFFFFF, "s32": 0xFFFFFFFF, "u16": 0xFFFF, "s16": 0xFFFF, "f32": 0x3F800000,
             "f16": 0x3C00, "bf16": 0x3F80}
+    if stype in ("f16x2", "bf16x2"):
+        return _packed_set(x, cond, boolean, stype, dtype, denorm)
     if stype in PACKED or dtype not in true:
         raise Refuse("set form")
     width = width_of(dtype)
@@ -115,6 +120,19 @@ def set_(x: Line) -> None:
     value = _combine(x, value, boolean, 3)  # type: ignore[assignment]
     src = (value, Const(true[dtype], width), Const(0, width))
     x.put("select", (x.dest(0, width),), src, width)
+
+
+def _packed_set(x: Line, cond: str, boolean: str, stype: str, dtype: str, denorm: str) -> None:
+    x.only(dtype, stype, "u32", "s32")
+    true = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(dtype, 0xFFFF)
+    a, b = x.source(1, stype), x.source(2, stype)
+    halves = []
+    for low in (0, 16):
+        parts = [x.emit("extract", 16, (s,), (low, 16)) for s in (a, b)]
+        value = _compare(x, parts[0], parts[1], cond, PACKED[stype], denorm)
+        test = _combine(x, value, boolean, 3)
+        halves.append(x.emit("select", 16, (test, Const(true, 16), Const(0, 16)), 16))
+    x.put("pack", (x.dest(0, 32),), tuple(halves), 32)
 
 
 @row("selp")
