@@ -27,7 +27,8 @@ class Running:
         self.socket = socket.socket()
         self.socket.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
-        config = uvicorn.Config(self.app, log_config=None, access_log=False, lifespan="on")
+        config = uvicorn.Config(self.app, log_config=None, access_log=False, lifespan="on",
+                                server_header=False)
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(
             target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
