@@ -35,6 +35,7 @@ from checker.tree.result import WalkResult
 from checker.tree.signature import same, signature
 from checker.tree.text import normalised_text
 from checker.walk import walk
+from checker.witness import find_witness
 
 __all__ = [
     "Examined", "classify", "compare", "coverage", "examine", "kernels_in", "outline", "partition",
@@ -187,8 +188,12 @@ def _compare_launch(one: WalkResult, two: WalkResult, launch_a: Launch, launch_b
     difference = first_difference(run_a, run_b)
     if difference is None:
         return _verdict("equal", "launch", premises | {"launch"}, [], sig_a, sig_b)
-    reason = _map_reason(difference)
-    return _verdict("unproved", "", premises, [reason, *static], sig_a, sig_b)
+    reasons = [_map_reason(difference), *static]
+    witness = find_witness(one.program, two.program, launch_a, launch_b)
+    if witness is None:
+        return _verdict("unproved", "", premises, reasons, sig_a, sig_b)
+    verdict = _verdict("unequal", "witness", premises | {"launch"}, reasons, sig_a, sig_b)
+    return replace(verdict, witness=witness)
 
 
 def _map_reason(found: Difference) -> Reason:

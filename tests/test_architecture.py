@@ -25,6 +25,7 @@ RANKS: list[tuple[str, int]] = [
     ("checker.lower", 5),
     ("checker.dump", 5),
     ("checker.contract", 5),
+    ("checker.draws", 5),
     ("checker.cfg", 5),
     ("checker.launch", 5),
     ("checker.arith", 6),

@@ -1,0 +1,81 @@
+"""Witness search: concrete inputs on which two kernels' replayed bytes differ.
+
+In: two programs, their launches. Out: the smallest `Witness` found, or None. Only bytes of
+bit-accurate runs without findings count; a NaN's payload does not. Finding nothing proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.core import Program
+from checker.draws import FORMATS, RAW, Bits, canonical_nans, draw
+from checker.launch import Buffer, Launch
+from checker.replay import ReplayResult, replay
+from checker.results import Witness
+
+__all__ = ["DRAWS", "differing", "draw_inputs", "find_witness"]
+
+#: what is tried, in order: kinds that reveal order first
+DRAWS: tuple[tuple[str, int], ...] = (
+    ("normal", 1), ("cancel", 1), ("spikes", 1), ("wide", 1), ("tiny", 1), ("special", 1),
+    ("edge", 1), ("huge", 1), ("sparse", 1), ("cancel", 2), ("spikes", 2), ("wide", 2), ("normal", 2),
+    ("tiny", 2), ("huge", 2), ("special", 2), ("cancel", 3), ("spikes", 3), ("wide", 3),
+    ("spikes", 4), ("cancel", 4), ("normal", 3), ("edge", 2), ("huge", 3), ("tiny", 3), ("special", 3),
+)
+
+
+def find_witness(program_a: Program, program_b: Program, launch_a: Launch, launch_b: Launch,
+                 *, draws: tuple[tuple[str, int], ...] = DRAWS) -> Witness | None:
+    """Return the first draw's smallest difference, by buffer and element."""
+    for kind, seed in draws:
+        inputs = draw_inputs(launch_a, kind, seed)
+        run_a = replay(program_a, launch_a, domain="bytes", inputs=inputs)
+        if not _counts(run_a):
+            return None
+        run_b = replay(program_b, launch_b, domain="bytes", inputs=inputs)
+        if not _counts(run_b):
+            return None
+        for buffer, dtype, element, bits_a, bits_b in differing(run_a, run_b):
+            return Witness(seed, kind, buffer, element, bits_a, bits_b, dtype)
+    return None
+
+
+def draw_inputs(launch: Launch, kind: str, seed: int) -> dict[str, Bits]:
+    """Return the bits of every buffer whose contents the launch facts leave open."""
+    return {b.name: draw(kind, seed, _facts(launch, b)) for b in launch.buffers()
+            if b.values is None and not b.alias and (b.dtype in FORMATS or b.dtype in RAW)}
+
+
+def _facts(launch: Launch, buffer: Buffer) -> dict[str, object]:
+    """A buffer's launch facts as `draws.draw` reads them, with its drawing hints if it has any."""
+    for arg in launch.source.get("args", ()):
+        if isinstance(arg, dict) and arg.get("buffer") == buffer.name and "draw" in arg:
+            hints = arg["draw"]
+            break
+    else:
+        hints = {"axis": (1, buffer.elements, 1), "mirror": -1}
+    return {"buffer": buffer.name, "dtype": buffer.dtype, "elements": buffer.elements,
+            "draw": hints}
+
+
+def _counts(run: ReplayResult) -> bool:
+    return run.usable and not run.inaccurate
+
+
+def differing(a: ReplayResult, b: ReplayResult) -> Iterator[tuple[str, str, int, int, int]]:
+    """Yield (buffer, dtype, element, bits of a, bits of b) where two byte maps differ."""
+    for name in sorted(set(a.outputs) & set(b.outputs)):
+        one, two = a.outputs[name], b.outputs[name]
+        both = one.written & two.written
+        left, right = _bits(one.words, one.dtype), _bits(two.words, two.dtype)
+        for element in np.nonzero(both & (left != right))[0]:
+            yield name, one.dtype, int(element), int(left[element]), int(right[element])
+
+
+def _bits(words: NDArray[np.uint64], dtype: str) -> Bits:
+    raw = RAW.get(dtype)
+    return words[1] if raw is None else canonical_nans(dtype, words[1].astype(raw))
