@@ -1,0 +1,1 @@
+"""Measurements that a person runs: each module prints what it measured."""
