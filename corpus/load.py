@@ -6,6 +6,7 @@ Raises ``FileNotFoundError`` with the names that exist for an unknown set.
 
 from __future__ import annotations
 
+import base64
 import json
 import lzma
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data"
+TRUTH = DATA / "truth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +64,53 @@ def load_set(name: str) -> list[CorpusKernel]:
         CorpusKernel(row["name"], row["isa"], row["text"], row["config"], tuple(row["launches"]))
         for row in read_lines(path)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class TruthRecord:
+    """What one configuration wrote on the hardware.
+
+    ``digests[launch][draw]`` joins with ``+`` one digest for each written buffer, in parameter
+    order; ``draws`` of ``truth_about`` names the draws. ``below`` says how the text became machine
+    code (empty: the compiler's own way). ``repeats`` is False when one draw, run twice, wrote two
+    different things.
+    """
+
+    kernel: CorpusKernel
+    below: Mapping[str, str]
+    digests: tuple[tuple[str, ...], ...]
+    repeats: bool
+
+    @property
+    def group(self) -> str:
+        """Records of one group ran on the same arguments and can be compared."""
+        return str(self.kernel.config["group"])
+
+    @property
+    def deterministic(self) -> bool:
+        """False for kernels whose bytes depend on the order of arrival."""
+        return self.repeats and not self.kernel.config.get("nondeterministic", False)
+
+
+def truth_about(folder: Path = TRUTH) -> dict[str, Any]:
+    """Device, driver, producer, draws and poison of the committed truth."""
+    about: dict[str, Any] = json.loads((folder / "about.json").read_text())
+    return about
+
+
+def load_truth(family: str | None = None, folder: Path = TRUTH) -> Iterator[TruthRecord]:
+    """The committed truth, all of it or one family's, in the order of group and name."""
+    for path in sorted(folder.glob("[0-9]*.jsonl.xz")):
+        for row in read_lines(path):
+            if family is not None and row["config"]["family"] != family:
+                continue
+            kernel = CorpusKernel(row["name"], row["isa"], row["text"], row["config"],
+                                  tuple(row["launches"]))
+            yield TruthRecord(kernel, row["below"], tuple(tuple(d) for d in row["digests"]),
+                              bool(row["repeats"]))
+
+
+def truth_bytes(folder: Path = TRUTH) -> dict[str, bytes]:
+    """The first bytes of outputs by digest, for the outputs of which bytes were kept."""
+    return {row["digest"]: base64.b64decode(row["bytes"])
+            for row in read_lines(folder / "bytes.jsonl.xz")}
