@@ -56,7 +56,7 @@ def step(program: Program, op: Op, read: Read) -> Step | None:
     if op.name != "mma":
         return None
     attr: Mma = op.attr
-    model = step_model(attr)
+    model = None if attr.unit == "tcgen05" else step_model(attr)
 
     def run(m: Machine) -> None:
         on = m.mask if op.guard is None else m.guard(op.guard)

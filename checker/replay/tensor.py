@@ -1,29 +1,309 @@
-"""Tensor memory (tcgen05): refused for now, with a reason."""
+"""Tensor memory and its matrix unit (tcgen05): 128 lanes x 512 columns of 32 bits for each block.
+
+In: addresses (lane in the upper half, column in the lower), descriptors. Out: steps. A matrix step
+is carried out at issue; its results are pending until somebody waits for the mbarrier that its
+commit arrives on. Modelled: 32x32b and 16x32bx2 moves, M = 64 and 128 of one block, f32 and s32
+accumulators. Source: PTX ISA 9.7.16 (data path layouts D and F, instruction descriptor).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from checker.core import Op, Program
-from checker.replay.machine import Machine, Step
-from checker.replay.values import V
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.arith.steps import step_model
+from checker.core import Fragment, MatrixOperand, Mma, Op, Program, TensorMemory
+from checker.replay import descriptors
+from checker.replay.access import store_to
+from checker.replay.hashing import U64, const_hash
+from checker.replay.machine import EMPTY, Machine, Step
+from checker.replay.memory import Cells
+from checker.replay.sync import lanes_of, mbar_at, publish, settle
+from checker.replay.values import CONC, Conc, Facts, Mask, V, hash_of
 
 __all__ = ["commit", "mma", "step"]
 
+_COLUMNS, _LANES = 512, 128
+_A_TYPES = {"kind::f16": {0: "f16", 1: "bf16"}, "kind::tf32": {2: "tf32"},
+            "kind::f8f6f4": {0: "e4m3", 1: "e5m2"}, "kind::i8": {0: "u8", 1: "s8"}}
+_D_TYPES = {0: "f16", 1: "f32", 2: "s32"}
+
+
+@dataclass(slots=True)
+class _Shape:
+    """What the matrix code asks of a machine, for the issuing blocks alone."""
+
+    B: int
+    T: int
+    domain: Any
+
+
+def _cells(m: Machine) -> Cells:
+    if "tmem" not in m.extra:
+        cells = Cells("tensor memory", _LANES * _COLUMNS * 4, 4, m.report, m.order, m.B)
+        cells.inside = True
+        cells.track()
+        m.extra["tmem"] = cells
+        m.extra["columns"] = np.zeros((m.B, _COLUMNS), dtype=bool)
+    return m.extra["tmem"]  # type: ignore[no-any-return]
+
 
 def step(program: Program, op: Op, read: Callable[[Machine], list[V]]) -> Step:
-    """Refuse."""
+    """The step of a tensor memory operation."""
+    attr: TensorMemory = op.attr
+    body = {"alloc": _alloc, "dealloc": _dealloc, "relinquish": _nothing, "ld": _ld,
+            "st": _st}.get(attr.action)
 
     def run(m: Machine) -> None:
-        raise m.unsupported("tensor-memory", "tensor memory is not modelled")
+        if body is None or attr.ctas > 1:
+            raise m.unsupported("tensor-memory", f"tcgen05 {attr.action} {attr.shape} of "
+                                                 f"{attr.ctas} block(s) is not modelled")
+        on = m.mask if op.guard is None else m.guard(op.guard)
+        if on is EMPTY:
+            return
+        if not (on is None or isinstance(on, np.ndarray)):
+            raise m.unsupported("data-dependent", "whether tensor memory moves depends on data")
+        body(m, op, read(m), on)
 
     return run
 
 
-commit = step
+def _nothing(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    return
 
 
-def mma(m: Machine, op: Op, values: list[V], on: Any, model: Any) -> None:
-    """Refuse."""
-    raise m.unsupported("tensor-memory", "tensor memory is not modelled")
+def _alloc(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    """First columns that are free; the address goes to shared memory."""
+    _cells(m)
+    used: NDArray[np.bool_] = m.extra["columns"]
+    count = np.broadcast_to(m.known(values[1], on, "a column count"), (m.B, m.T))
+    address = np.broadcast_to(m.known(values[0], on, "an address"), (m.B, m.T))
+    full = m.full(on) & m.live
+    first = np.zeros((m.B, m.T), dtype=np.uint64)
+    one = np.zeros_like(full)
+    for block in np.nonzero(full.any(axis=1))[0]:
+        thread = int(full[block].argmax())
+        n = int(count[block, thread])
+        at = next((c for c in range(0, _COLUMNS, n) if not used[block, c : c + n].any()), None)
+        if at is None or n > _COLUMNS:
+            raise m.unsupported("tensor-memory", "tensor memory is exhausted")
+        used[block, at : at + n] = True
+        first[block] = at
+        one[block, thread] = True
+    store_to(m, "shared", address, Conc(first, 32), one, 4)
+
+
+def _dealloc(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    _cells(m)
+    full = m.full(on) & m.live
+    start = np.broadcast_to(m.known(values[0], on, "an address"), full.shape)
+    count = np.broadcast_to(m.known(values[1], on, "a column count"), full.shape)
+    for block in np.nonzero(full.any(axis=1))[0]:
+        thread = int(full[block].argmax())
+        at = int(start[block, thread]) & 0xFFFF
+        m.extra["columns"][block, at : at + int(count[block, thread])] = False
+
+
+# --- moves ------------------------------------------------------------------------------------------
+
+
+def _offsets(m: Machine, attr: TensorMemory, values: list[V], on: Mask | None
+             ) -> tuple[NDArray[np.int64], int]:
+    """Byte offset of each thread's first column, and how many operands the address took."""
+    address = np.broadcast_to(m.known(values[0], on, "a tensor memory address"), (m.B, m.T))
+    at = address.astype(np.int64)
+    row, col, taken = at >> 16, at & 0xFFFF, 1
+    lane = m.lane_index % m.width
+    if attr.shape == "32x32b":
+        row = row + lane
+    elif attr.shape == "16x32bx2":
+        split = int(m.known(values[1], on, "a half split").flat[0])
+        row, col, taken = row + lane % 16, col + lane // 16 * split, 2
+    else:
+        raise m.unsupported("tensor-memory", f"tcgen05 moves of shape {attr.shape} are not modelled")
+    full = m.full(on)
+    if ((row // 32 != m.lane_index // m.width % 4) & full).any():
+        m.report("tensor-memory", "a warp reaches tensor memory lanes of another warp")
+    if ((row >= _LANES) & full).any() or ((col + attr.num > _COLUMNS) & full).any():
+        raise m.unsupported("out-of-bounds", "an access outside tensor memory")
+    return (np.where(full, row * _COLUMNS + col, 0)) * 4, taken
+
+
+def _ld(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    attr: TensorMemory = op.attr
+    if attr.pack:
+        raise m.unsupported("tensor-memory", "tcgen05.ld.pack is not modelled")
+    offset, _ = _offsets(m, attr, values, on)
+    got = _cells(m).load_many(m.block_index, offset, 32, attr.num, on, m.warp_id, 4)
+    for d, v in zip(op.dst, got, strict=True):
+        m.put(d, v, on, op.guard is not None)
+
+
+def _st(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    attr: TensorMemory = op.attr
+    if attr.pack:
+        raise m.unsupported("tensor-memory", "tcgen05.st.unpack is not modelled")
+    offset, taken = _offsets(m, attr, values, on)
+    parts = values[taken:]
+    full = m.full(on) & m.live
+    cells = _cells(m)
+    for i, v in enumerate(parts):
+        cells.store(m.block_index, offset + 4 * i, v, full, m.warp_id, 4)
+
+
+# --- the matrix unit ------------------------------------------------------------------------------------
+
+
+def _resolve(m: Machine, attr: Mma, idesc: int) -> Mma:
+    """The instruction with what its descriptor says."""
+    kind = attr.a.type
+    if idesc & 0b1100 or attr.extra != ("idesc",):
+        raise m.unsupported("tensor-memory", "sparse, saturating or two-block matrix steps are not "
+                                             "modelled")
+    d = _D_TYPES.get(idesc >> 4 & 3, "?")
+    a, b = _A_TYPES[kind].get(idesc >> 7 & 7), _A_TYPES[kind].get(idesc >> 10 & 7)
+    rows, cols = (idesc >> 24 & 0x1F) << 4, (idesc >> 17 & 0x3F) << 3
+    if a is None or b is None or d not in ("f32", "s32") or rows not in (64, 128) or not cols:
+        raise m.unsupported("tensor-memory", f"instruction descriptor {idesc:#x} is not modelled")
+    return replace(
+        attr, m=rows, n=cols, d_type=d,
+        a=replace(attr.a, type=a, transposed=bool(idesc >> 15 & 1), neg=bool(idesc >> 13 & 1)),
+        b=replace(attr.b, type=b, transposed=bool(idesc >> 16 & 1), neg=bool(idesc >> 14 & 1)),
+        c=replace(attr.c, type=d))
+
+
+def mma(m: Machine, op: Op, values: list[V], on: Mask | None, _model: Any) -> None:
+    """One step for each issuing block: D in tensor memory."""
+    from checker.replay import matrix
+    lanes = m.full(on) & m.live
+    b, t = np.nonzero(lanes)
+    if len(np.unique(b)) != len(b):
+        raise m.unsupported("tensor-memory", "several threads of a block issue one matrix step")
+    words = [np.broadcast_to(m.known(v, on, "a matrix step's operand"), lanes.shape)[b, t]
+             for v in values]
+    if len(np.unique(words[4])) != 1:
+        raise m.unsupported("tensor-memory", "blocks use different instruction descriptors")
+    attr = _resolve(m, op.attr, int(words[4][0]))
+    model = step_model(attr)
+    warp = m.warp_id[b, t].reshape(-1, 1)
+    a_tile = _operand(m, attr.a, words[0], attr.m, attr.k, False, b, warp)
+    b_tile = _operand(m, attr.b, words[1], attr.k, attr.n, True, b, warp)
+    index = _matrix_index(m, attr, words[2], b)
+    count = attr.m * attr.n
+    shape = _Shape(len(b), 1, m.domain)
+    fragment = _fragment(attr.m, attr.n)
+    cells = _cells(m)
+    h, f = cells.h.take(index, axis=1), cells.f[index]
+    keep = (words[3] != 0).reshape(-1, 1)
+    zero = const_hash(np.zeros((1, 1), dtype=np.uint64))
+    h, f = np.where(keep, h, zero), np.where(keep, f, np.uint32(CONC))
+    acc: tuple[U64, Facts] = (h.transpose(0, 2, 1).reshape(2, count, len(b), 1),
+                              _plain(f.transpose(1, 0).reshape(count, len(b), 1)))
+    out = matrix.multiply(shape, attr, model, a_tile, b_tile, acc, fragment)  # type: ignore[arg-type]
+    words_out = np.ascontiguousarray(out[0].reshape(2, count, len(b)).transpose(0, 2, 1))
+    facts = np.broadcast_to(np.asarray(out[1], dtype=np.uint32), (count, len(b), 1)).reshape(
+        count, len(b)).transpose(1, 0)
+    flat = index.reshape(-1)
+    assert cells.pending is not None
+    cells.pending[flat] = False
+    cells.put(flat, words_out.reshape(2, -1), np.ascontiguousarray(facts).reshape(-1),
+              np.repeat(warp.reshape(-1), count))
+    cells.pending[flat] = True
+    for i, block in enumerate(b):
+        m.extra.setdefault("uncommitted", {}).setdefault(int(block), []).append(
+            (cells, index[i], cells.g))
+
+
+def _plain(f: NDArray[np.uint32]) -> Facts:
+    first = int(f.flat[0])
+    return first if (f == first).all() else f
+
+
+_FRAGMENTS: dict[tuple[int, int], Fragment] = {}
+
+
+def _fragment(rows: int, cols: int) -> Fragment:
+    """A whole matrix in one lane."""
+    found = _FRAGMENTS.get((rows, cols))
+    if found is None:
+        at = np.arange(rows * cols).reshape(1, -1)
+        found = _FRAGMENTS[rows, cols] = Fragment(f"whole {rows}x{cols}", at // cols, at % cols, 32)
+    return found
+
+
+def _matrix_index(m: Machine, attr: Mma, address: NDArray[Any], b: Any) -> NDArray[np.int64]:
+    """Cells of D for each issuing block: (blocks, m * n)."""
+    row = np.arange(attr.m).reshape(-1, 1)
+    if attr.m == 64:
+        row = row + row // 16 * 16
+    col = np.arange(attr.n).reshape(1, -1)
+    at = address.astype(np.int64).reshape(-1, 1, 1)
+    lane, column = (at >> 16) + row, (at & 0xFFFF) + col
+    if (lane >= _LANES).any() or (column >= _COLUMNS).any():
+        raise m.unsupported("out-of-bounds", "a matrix step reaches outside tensor memory")
+    cells = _cells(m)
+    if cells.g != 4:
+        raise m.unsupported("tensor-memory", "an accumulator shares tensor memory with packed "
+                                             "operands")
+    out = b.reshape(-1, 1, 1) * cells.stride + lane * _COLUMNS + column
+    return np.asarray(out.reshape(len(b), -1))
+
+
+def _operand(m: Machine, operand: MatrixOperand, desc: NDArray[Any], rows: int, cols: int,
+             is_b: bool, b: Any, warp: Any) -> tuple[U64, Facts]:
+    """A tile (2, blocks, 1, rows, cols) from shared or tensor memory."""
+    from checker.replay import identities as ids
+    if operand.source == "tmem":
+        h, f = _packed(m, operand, desc, rows, cols, b, warp)
+    else:
+        at = descriptors.addresses(desc.reshape(-1, 1), operand, rows, cols, is_b, "tcgen05", m)
+        size = descriptors.ELEMENT_BYTES[operand.type]
+        if (at < 0).any() or (at + size > m.shared.size_bytes).any():
+            m.report("out-of-bounds", "a matrix operand lies outside shared memory")
+            raise m.unsupported("out-of-bounds", "a matrix operand lies outside shared memory")
+        v = m.shared.load(b.reshape(-1, 1), at.reshape(len(b), -1), 8 * size, None, warp, size)
+        h, f = hash_of(v)
+    if operand.neg:
+        h, f = ids.negate((h, f), ids.FLOAT_BITS.get(operand.type, 16))
+    full = np.broadcast_to(h, (2, len(b), rows * cols)).reshape(2, len(b), 1, rows, cols)
+    return full, f if isinstance(f, int) else np.broadcast_to(
+        f, (len(b), rows * cols)).reshape(len(b), 1, rows, cols)
+
+
+def _packed(m: Machine, operand: MatrixOperand, address: NDArray[Any], rows: int, cols: int,
+            b: Any, warp: Any) -> tuple[U64, Facts]:
+    """Operand A in tensor memory: row = lane, elements packed along the columns."""
+    size = descriptors.ELEMENT_BYTES[operand.type]
+    row = np.arange(rows).reshape(-1, 1)
+    if rows == 64:
+        row = row + row // 16 * 16
+    at = address.astype(np.int64).reshape(-1, 1, 1)
+    offset = (((at >> 16) + row) * _COLUMNS + (at & 0xFFFF)) * 4 + np.arange(cols) * size
+    v = _cells(m).load(b.reshape(-1, 1), offset.reshape(len(b), -1), 8 * size, None, warp, size)
+    return hash_of(v)
+
+
+def commit(program: Program, op: Op, read: Callable[[Machine], list[V]]) -> Step:
+    """tcgen05.commit: the mbarrier is arrived on when all earlier steps are done."""
+
+    def run(m: Machine) -> None:
+        on = m.mask if op.guard is None else m.guard(op.guard)
+        if on is EMPTY:
+            return
+        if not (on is None or isinstance(on, np.ndarray)):
+            raise m.unsupported("data-dependent", "whether a commit happens depends on data")
+        address = m.known(read(m)[0], on, "an mbarrier address")
+        for block, thread, at in lanes_of(m, on, address):
+            bar = mbar_at(m, block, at)
+            publish(m, bar, block, thread // m.width)
+            bar.incoming += m.extra.get("uncommitted", {}).pop(block, [])
+            bar.pending -= 1
+            settle(bar)
+
+    return run
+
+
