@@ -49,14 +49,16 @@ def _integer(name: str) -> tuple[bool, int] | None:
 def _value(attr: Conv, bits: Bits) -> Doubles:
     """Exact source values, after flushing.
 
-    denorm "flush" is PTX `.ftz`: it concerns f32 operands alone (PTX ISA, cvt); flush_in and
-    flush_out name one side of any type.
+    denorm "flush" is PTX `.ftz`: it concerns f32 operands alone (PTX ISA, cvt), and has no effect
+    on the source of a conversion to f16 (seen on sm_90, against the manual); flush_in and flush_out
+    name one side of any type.
     """
     if attr.src == "ue8m0":
         return _from_ue8m0(bits)
     fmt = FORMATS[attr.src]
     bits = bits.astype(np.uint32 if attr.src == "tf32" else bits_dtype(fmt.width), copy=False)
-    if attr.denorm == "flush_in" or (attr.denorm == "flush" and attr.src == "f32"):
+    if attr.denorm == "flush_in" or (attr.denorm == "flush" and attr.src == "f32"
+                                     and attr.dst != "f16"):
         bits = flush_subnormal(fmt, bits)
     return decode(fmt, bits)
 
@@ -71,8 +73,20 @@ def _float_to_float(attr: Conv, bits: Bits) -> Bits:
     rnd = attr.rnd or "rn"
     if rnd in _INTEGRAL:
         value, rnd = _INTEGRAL[rnd](value), "rn"
-    out = round_to(FORMATS[attr.dst], value, rnd, attr.satfinite)
-    return _tail(attr, out)
+    fmt = FORMATS[attr.dst]
+    out = round_to(fmt, value, rnd, attr.satfinite)
+    if _flushes_result(attr) and attr.src == "f64":  # tiny before rounding, as in `floats`
+        small = np.abs(value) < 2.0 ** (1 - fmt.bias)
+        out = np.where(small, out & out.dtype.type(fmt.sign), out)
+    out = _tail(attr, out)
+    if attr.dst == "tf32" and rnd == "rna" and attr.src == "f32":
+        # Seen on sm_90: a NaN is cut, not made canonical: payloads in the low 13 bits leave inf.
+        out = np.where(np.isnan(value), bits.astype(np.uint32) & np.uint32(0xFFFFE000), out)
+    return out
+
+
+def _flushes_result(attr: Conv) -> bool:
+    return attr.denorm == "flush_out" or (attr.denorm == "flush" and attr.dst == "f32")
 
 
 def _bf16_nearest(bits: Bits) -> Bits:
@@ -86,16 +100,14 @@ def _bf16_nearest(bits: Bits) -> Bits:
 def _tail(attr: Conv, out: Bits) -> Bits:
     """Flush, saturate, relu; widen tf32 to its f32 pattern."""
     fmt = FORMATS[attr.dst]
-    if attr.denorm == "flush_out" or (attr.denorm == "flush" and attr.dst == "f32"):
+    if _flushes_result(attr):
         out = flush_subnormal(fmt, out)
     if attr.saturate:
         out = saturated(fmt, out)
     if attr.relu:
         out = relu(fmt, out) if attr.dst in _WITH_TAIL else _relu_small(attr.dst, out)
     if attr.dst == "tf32":
-        wide = out.astype(np.uint32) << np.uint32(13)
-        nan = out == np.uint32(fmt.nan)
-        out = np.where(nan, np.uint32(0x7FFFFFFF), wide)
+        out = out.astype(np.uint32) << np.uint32(13)  # NaN: 0x7fffe000
     return out
 
 

@@ -55,6 +55,7 @@ def fma(a: Doubles, b: Doubles, c: Doubles, rnd: str) -> Doubles:
     easy = _moderate(a) & _moderate(b) & ((c == 0) | _within(c, 2.0**-800, 2.0**900))
     plain = ~finite | (a == 0) | (b == 0)
     out = np.where(plain, a * b + c, out)
+    out = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, out)  # a * b may overflow
     if rnd == "rm":
         sign = (np.signbit(a) ^ np.signbit(b)) | np.signbit(c)
         out = np.where((out == 0) & sign, -0.0, out)

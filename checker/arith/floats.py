@@ -63,6 +63,7 @@ def arithmetic(name: str, mode: FloatMode, *bits: Bits) -> Bits:
     """fadd fsub fmul ffma fdiv frcp fsqrt: round the exact result once."""
     fmt = FORMATS[mode.type]
     bits = _flush_in(fmt, mode, bits)
+    flush = mode.denorm in {"flush", "flush_out"}
     if fmt.name == "f64":
         out = round_to(fmt, _DOUBLE[name](*(decode(fmt, b) for b in bits), mode.rnd), "rn")
     elif fmt.name == "f32" and mode.rnd == "rn" and name in _SINGLE:
@@ -76,7 +77,27 @@ def arithmetic(name: str, mode: FloatMode, *bits: Bits) -> Bits:
         out = _fma_single(fmt, *(decode(fmt, b) for b in bits))
     else:
         out = round_to(fmt, _NARROW[name](*(decode(fmt, b) for b in bits), mode.rnd), mode.rnd)
+    if flush and fmt.name != "f64":
+        out = _flush_rounded_up(fmt, name, mode, bits, out)
     return finish(fmt, mode, out)
+
+
+def _flush_rounded_up(fmt: Format, name: str, mode: FloatMode, bits: tuple[Bits, ...], out: Bits
+                      ) -> Bits:
+    """Results that only rounding made normal are flushed too: tiny is told before rounding.
+
+    Seen on sm_90: 0x3f000000 * 0x00ffffff is zero with `.ftz`.
+    """
+    kind = out.dtype.type
+    least = (out & kind(fmt.sign - 1)) == kind(1 << fmt.man_bits)
+    if not least.any():
+        return out
+    args = (decode(fmt, np.broadcast_to(b, out.shape)[least]) for b in bits)
+    exact = _NARROW[name](*args, mode.rnd)
+    small = np.abs(exact) < 2.0 ** (1 - fmt.bias)
+    out = np.array(out)
+    out[least] = np.where(small, out[least] & kind(fmt.sign), out[least])
+    return out
 
 
 def _fma_single(fmt: Format, a: Doubles, b: Doubles, c: Doubles) -> Bits:
@@ -177,14 +198,20 @@ def negate(mode: FloatMode, bits: Bits) -> Bits:
     """Flip the sign bit."""
     fmt = FORMATS[mode.type]
     (bits,) = _flush_in(fmt, mode, (bits,))
-    return finish(fmt, mode, bits ^ bits.dtype.type(fmt.sign))
+    return finish(fmt, mode, _one_nan(fmt, bits, bits ^ bits.dtype.type(fmt.sign)))
 
 
 def absolute(mode: FloatMode, bits: Bits) -> Bits:
     """Clear the sign bit."""
     fmt = FORMATS[mode.type]
     (bits,) = _flush_in(fmt, mode, (bits,))
-    return finish(fmt, mode, bits & bits.dtype.type(fmt.sign - 1))
+    return finish(fmt, mode, _one_nan(fmt, bits, bits & bits.dtype.type(fmt.sign - 1)))
+
+
+def _one_nan(fmt: Format, bits: Bits, out: Bits) -> Bits:
+    """neg and abs of a NaN are the canonical NaN (seen on sm_90)."""
+    nan = is_nan(fmt, bits)
+    return np.where(nan, bits.dtype.type(fmt.nan), out) if nan.any() else out
 
 
 def copysign(mode: FloatMode, sign_of: Bits, magnitude: Bits) -> Bits:

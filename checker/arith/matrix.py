@@ -167,6 +167,8 @@ def _finish(fmt: Format, value: Doubles, rnd: str, probe: Doubles | None) -> Bit
     if probe is not None:
         value = np.where(np.isfinite(probe), value, probe)
     out = round_to(fmt, value, rnd)
+    kind = out.dtype.type
+    out = np.where((out & kind(fmt.sign - 1)) == 0, kind(0), out)  # zero results are +0 (sm_90)
     if rnd == "rz":
         over = np.isfinite(value) & (np.abs(value) >= 2.0 ** (fmt.bias + 1))
         inf = fmt.inf or 0

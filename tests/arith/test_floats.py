@@ -48,6 +48,13 @@ def test_fma_that_cancels(kind: str, rnd: str) -> None:
     assert got.tolist() == expect("ffma", kind, rnd, [a, b, c])
 
 
+def test_fma_whose_product_alone_would_overflow() -> None:
+    big, inf = np.array([0x7FE0 << 48], np.uint64), np.array([0xFFF0 << 48], np.uint64)
+    assert apply("ffma", FloatMode("f64"), big, big, inf).tolist() == inf.tolist()
+    assert apply("ffma", FloatMode("f64"), big, big, big | np.uint64(1 << 63)).tolist() == [
+        0x7FF0 << 48]
+
+
 @pytest.mark.parametrize("kind", ["f16", "bf16", "f32"])
 def test_fma_near_midpoints(kind: str) -> None:
     """A tiny product decides a tie: double rounding would get it wrong."""
@@ -92,8 +99,13 @@ def test_flushing_keeps_the_sign(kind: str) -> None:
         got = apply("fadd", FloatMode(kind, denorm=mode), x, y)
         a, b = (flush_subnormal(fmt, x), flush_subnormal(fmt, y)) if before else (x, y)
         want = apply("fadd", FloatMode(kind), a, b)
-        want = flush_subnormal(fmt, want) if after else want
+        want = flush_subnormal(fmt, want) if after else want  # a sum never rounds up to normal
         assert got.tolist() == want.tolist()
+    half = np.array([(fmt.bias - 1) << fmt.man_bits], x.dtype)
+    below_two = np.array([(2 << fmt.man_bits) - 1], x.dtype)  # times a half: rounds up to normal
+    assert apply("fmul", FloatMode(kind), half, below_two).tolist() == [1 << fmt.man_bits]
+    if kind != "f64":
+        assert apply("fmul", FloatMode(kind, denorm="flush"), half, below_two).tolist() == [0]
     tiny = np.array([1, fmt.sign | 1], x.dtype)
     assert flush_subnormal(fmt, tiny).tolist() == [0, fmt.sign]
 
@@ -160,8 +172,10 @@ def test_three_operands() -> None:
 
 def test_signs() -> None:
     x, y = tuples("f16", 2, 500, seed=3)
-    assert (apply("fneg", FloatMode("f16"), x) == x ^ np.uint16(0x8000)).all()
-    assert (apply("fabs", FloatMode("f16"), x) == x & np.uint16(0x7FFF)).all()
+    nan = (x & np.uint16(0x7FFF)) > 0x7C00
+    one = np.uint16(0x7FFF)
+    assert (apply("fneg", FloatMode("f16"), x) == np.where(nan, one, x ^ np.uint16(0x8000))).all()
+    assert (apply("fabs", FloatMode("f16"), x) == np.where(nan, one, x & one)).all()
     got = apply("fcopysign", FloatMode("f16"), x, y)
     assert (got == (x & np.uint16(0x8000)) | (y & np.uint16(0x7FFF))).all()
 

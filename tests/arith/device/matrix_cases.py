@@ -62,7 +62,7 @@ KERNELS = [
     Kernel("wgmma_s8_k32_sat", "wgmma", "s8", 32, "s32", 64, True),
 ]
 
-CATEGORIES = ("normal", "wide", "tiny", "zeros", "overflow", "special", "stairs", "cancel")
+CATEGORIES = ("normal", "wide", "tiny", "zeros", "overflow", "special", "stairs", "cancel", "faint")
 
 
 def operands(kernel: Kernel, tiles: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -108,12 +108,21 @@ def _category(kernel: Kernel, name: str, seed: int, shapes: tuple[tuple[int, int
         elif name == "stairs":
             span = min(40, top - 2)
             exps = np.clip(fmt.bias - span // 2 + below(seed + place, size, span), 0, top - 1)
+        elif name == "faint":  # products and accumulator around the smallest subnormal result
+            if place == 2:
+                exps = below(seed + place, size, 2) * below(seed + 3, size, 3)
+            else:
+                low = {"f16": 5, "bf16": 127 - 75, "f32": 127 - 75, "f64": 1023 - 520}.get(
+                    kind, 1)
+                exps = np.clip(low - 3 + below(seed + place, size, 7), 0, top - 1)
         else:  # zeros, special
             exps = np.clip(fmt.bias - 6 + below(seed + place, size, 12), 0, top - 1)
         bits = with_exponents(fmt, seed + 7 + place, exps)
         pick = below(seed + 5 + place, size, 16)
         if name == "zeros":
             bits = np.where(pick < 10, bits & bits.dtype.type(fmt.sign), bits)
+        if name == "faint":
+            bits = np.where(pick < 4, bits & bits.dtype.type(fmt.sign), bits)
         if name == "special":
             odd = np.array([fmt.nan, fmt.inf if fmt.inf is not None else fmt.nan,
                             (fmt.inf or 0) | fmt.sign, fmt.sign], bits.dtype)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from checker.core import Approx, Conv, FloatMode
+from checker.core import Approx, Compare, Conv, FloatMode
 
 WIDTH = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 32, "e4m3": 16, "e5m2": 16,
          "u8": 16, "s8": 16, "u16": 16, "s16": 16, "u32": 32, "s32": 32, "u64": 64, "s64": 64}
@@ -137,8 +137,22 @@ def approximations() -> Iterator[Variant]:
         yield Variant(f"{text} {{d}}, {{a}};", "fapprox", Approx(fn, "sm_90", mode), (kind,), kind)
 
 
+def comparisons() -> Iterator[Variant]:
+    conds = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num",
+             "nan")
+    for kind in ("f16", "bf16", "f32", "f64"):
+        for ftz in ("", ".ftz") if kind in ("f16", "f32") else ("",):
+            for cond in conds:
+                yield Variant(f".reg .pred q; setp.{cond}{ftz}.{kind} q, {{a}}, {{b}}; "
+                              "selp.b32 {d}, 1, 0, q;", "fcmp",
+                              Compare(cond, kind, "flush" if ftz else "keep"), (kind, kind), "u32")
+    for rnd in ("rni", "rzi", "rmi", "rpi"):
+        yield Variant(f"cvt.{rnd}.ftz.s32.f32 {{d}}, {{a}};", "fcvt",
+                      Conv("f32", "s32", rnd, "flush"), ("f32",), "s32")
+
+
 def all_variants() -> list[Variant]:
-    return [*arithmetic(), *extremes(), *conversions(), *approximations()]
+    return [*arithmetic(), *extremes(), *conversions(), *approximations(), *comparisons()]
 
 
 def module(variants: list[Variant], target: str = "sm_90", version: str = "8.6") -> str:
