@@ -253,7 +253,9 @@ def _buffer(data: Mapping[str, Any], what: str) -> Buffer:
 
 
 def _generate(init: Mapping[str, Any], elements: int, what: str) -> list[int]:
-    """Index data by rule: {"arange": [start, step]} or {"fill": v} or {"modulo": [a, b, n]}."""
+    """Index data by rule: arange [start, step], fill v, modulo [a, b, n], or kind "zeros"."""
+    if init.get("kind") == "zeros":
+        return [0] * elements
     if "fill" in init:
         return [init["fill"]] * elements
     if "arange" in init:
@@ -262,7 +264,7 @@ def _generate(init: Mapping[str, Any], elements: int, what: str) -> list[int]:
     if "modulo" in init:
         a, b, n = init["modulo"]
         return [(a * i + b) % n for i in range(elements)]
-    raise LaunchError(f"{what}: unknown init {sorted(init)}; use fill, arange or modulo")
+    raise LaunchError(f"{what}: unknown init {sorted(init)}; use fill, arange, modulo or kind zeros")
 
 
 def _tensor_map(data: Any, what: str) -> TensorMapArg:
