@@ -149,7 +149,24 @@ class Emitter:
                     return y
                 if isinstance(x, Const) and x.bits == 0:
                     return x
-        return self.pure(name, w, (a, b), w)
+        halves = self._on_pack(name, a, b, w)
+        return halves if halves is not None else self.pure(name, w, (a, b), w)
+
+    def _on_pack(self, name: str, a: Source, b: Source, w: int) -> Source | None:
+        """Shifts and masks that only move the parts of a pack."""
+        for x, n in ((a, b), (b, a)) if name == "iand" else ((a, b),):
+            found = self.definition(x)
+            if found is None or found[0] != "pack" or w != 32 or not isinstance(n, Const):
+                continue
+            if name == "iand" and n.bits in (0xFFFF, 0xFF):
+                return self.zext(self.extract(x, 0, n.bits.bit_length()), w)
+            if name == "iand" and n.bits == 0xFFFF0000:
+                return self.pack(Const(0, 16), self.extract(x, 16, 16))
+            if name == "shr_u" and n.bits in (8, 16, 24):
+                return self.zext(self.extract(x, n.bits, w - n.bits), w)
+            if name == "shl" and n.bits == 16:
+                return self.pack(Const(0, 16), self.extract(x, 0, 16))
+        return None
 
     def add(self, a: Source, b: Source, w: int = 32) -> Source:
         """a + b modulo 2**w."""

@@ -435,6 +435,8 @@ def _roll_back(m: Machine, mark: int, first_temp: int) -> None:
     m.masks = {n: v for n, v in m.masks.items() if not isinstance(v, int) or v < first_temp}
     m.now = {k: w for k, w in m.now.items() if not isinstance(w.value, int)
              or w.value < first_temp}
+    m.joined = {k: w for k, w in m.joined.items() if not isinstance(w.value, int)
+                or w.value < first_temp}
     m.now64 = {k: w for k, w in m.now64.items() if not isinstance(w.value, int)
                or w.value < first_temp}
     if isinstance(m.scc, int) and m.scc >= first_temp:

@@ -57,6 +57,7 @@ class Machine:
         self.regs: Registers = emitter.registers
         self.now: dict[tuple[str, int], Written] = {}
         self.now64: dict[tuple[str, int], Written] = {}
+        self.joined: dict[tuple[str, int], Written] = {}
         self.masks: dict[int, Source] = {}
         self.touched: set[tuple[str, int]] = set()
         self.stale: set[Any] = set()  # shadows behind their registers: (file, n), ("mask", n)
@@ -126,6 +127,10 @@ class Machine:
             inside = found.guard == TRUE if under is None else self.e.implies(under, found.guard)
             if file == "s" or inside:
                 return found.value
+            joined = self.joined.get((file, n))
+            if joined is not None and (joined.guard == TRUE if under is None else
+                                       self.e.implies(under, joined.guard)):
+                return joined.value
             return self.merged(file, n)
         known = self.entry.get(("const", file, n))
         if known is not None:
@@ -134,7 +139,7 @@ class Machine:
             self.live_in[file, n] = self.copy(self.arch(file, n), 32)
             if self.entry.get(("quiet", file, n)):
                 self.e.quiet.add(self.live_in[file, n])
-            if file == "s":
+            if file == "s" or self.entry.get(("same", file, n)):
                 self.e.uniform.add(self.live_in[file, n])
         return self.live_in[file, n]
 
@@ -177,9 +182,19 @@ class Machine:
 
     def _assign(self, file: str, n: int, value: Source, under: Source) -> None:
         self.e.op("mov", (self.arch(file, n),), (value,), 32, self.guard(under))
+        if under != TRUE:
+            self._join(file, n, value, under)
         self.now[file, n] = Written(value, under)
         self.touched.add((file, n))
         self.symbols.pop((file, n), None)
+
+    def _join(self, file: str, n: int, value: Source, under: Source) -> None:
+        """Two writes under disjoint predicates (then, else) make one value for both."""
+        before = self.joined.pop((file, n), None) or self.now.get((file, n))
+        if before is None or before.guard == TRUE or self.e.implies(before.guard, under):
+            return
+        whole = self.e.por(before.guard, under)
+        self.joined[file, n] = Written(self.e.select(under, value, before.value, 32), whole)
 
     # -- pairs
 
@@ -326,7 +341,7 @@ class Machine:
         out: Facts = {}
         for key, value in self.entry.items():
             kind = key[0]
-            if kind in ("const", "quiet") and (key[1], key[2]) not in self.touched and \
+            if kind in ("const", "quiet", "same") and (key[1], key[2]) not in self.touched and \
                     not (key[1] == "scc" and self.scc_written):
                 out[key] = value
             elif kind in ("mask", "full", "uniform") and ("mask", key[1]) not in self.touched and \
@@ -335,6 +350,8 @@ class Machine:
         for (file, n), written in self.now.items():
             if isinstance(written.value, Const) and (file == "s" or written.guard == TRUE):
                 out["const", file, n] = written.value.bits
+            if file != "s" and written.guard == TRUE and self.e.is_uniform(written.value):
+                out["same", file, n] = True
             if written.value in self.e.quiet and (file == "s" or written.guard == TRUE):
                 out["quiet", file, n] = True
         for n, predicate in self.masks.items():

@@ -1,17 +1,18 @@
 """Exact idioms of LLVM's AMDGPU back end, found in the definitions of one block.
 
 In: a value that completes an idiom. Out: the core value it equals for every input, or None.
-Unsigned 32-bit division (LLVM AMDGPUCodeGenPrepare, expandDivRem32): the quotient estimate from
+f32 to bf16 in integers (LLVM expands it where the target has no conversion): the bias and the
+carry round to nearest even, the select replaces a NaN. Unsigned 32-bit division (LLVM AMDGPUCodeGenPrepare, expandDivRem32): the quotient estimate from
 `v_rcp_iflag_f32`, one Newton step and two corrections is exact because the reciprocal is within
 1 ulp; that accuracy is the premise `rcp-iflag`.
 """
 
 from __future__ import annotations
 
-from checker.core import Const, Source
+from checker.core import Const, Conv, Source
 from checker.gcn.emitter import Emitter
 
-__all__ = ["division_select", "reciprocal"]
+__all__ = ["bf16_select", "division_select", "reciprocal"]
 
 MAGIC = 0x4F7FFFFE  # just below 2**32, as f32
 
@@ -176,3 +177,79 @@ def _is_minus(e: Emitter, value: Source, r: Source, y: Source) -> bool:
 def _is_plus_one(e: Emitter, value: Source, q: Source) -> bool:
     found = e.definition(value)
     return found is not None and found[0] == "iadd" and set(found[1]) == {q, Const(1, 32)}
+
+
+def bf16_select(e: Emitter, c: Source, a: Source, b: Source) -> Source | None:
+    """c ? a : b where it is f32 -> bf16: as 16 bits, zero-extended, or in the high half."""
+    test = e.definition(c)
+    if test is not None and test[0] == "pnot":
+        test, a, b = e.definition(test[1][0]), b, a
+    if test is None or test[0] != "fcmp" or test[2].type != "f32" or test[1][0] != test[1][1] or \
+            test[2].cond not in ("num", "nan"):
+        return None
+    x = test[1][0]
+    rounded, nan = (a, b) if test[2].cond == "num" else (b, a)
+    w = e.width(a)
+    conv = Conv("f32", "bf16", "rn")
+    if w == 16:
+        ok = _is_nan16(nan) and _is_biased(e, x, _upper(e, rounded))
+        return e.pure("fcvt", 16, (x,), conv) if ok else None
+    wide = e.definition(rounded)
+    if wide is not None and wide[0] == "zext" and wide[2] == (16, 32):
+        ok = _is_nan16(nan) and _is_biased(e, x, _upper(e, wide[1][0]))
+        return e.zext(e.pure("fcvt", 16, (x,), conv), 32) if ok else None
+    if w == 32 and _is_biased(e, x, rounded) and _is_nan32(e, nan, x):
+        low = e.extract(e.select(c, a, b, 32), 0, 16) if test is e.definition(c) else \
+            e.extract(e.select(c, b, a, 32), 0, 16)
+        return e.pack(low, e.pure("fcvt", 16, (x,), conv))
+    return None
+
+
+def _upper(e: Emitter, half: Source) -> Source | None:
+    found = e.definition(half)
+    return found[1][0] if found is not None and found[0] == "extract" and found[2] == (16, 16) \
+        else None
+
+
+def _is_nan16(value: Source) -> bool:
+    return isinstance(value, Const) and value.bits & 0x7F80 == 0x7F80 and value.bits & 0x7F != 0 \
+        and value.bits < 0x10000
+
+
+def _is_nan32(e: Emitter, value: Source, x: Source) -> bool:
+    if isinstance(value, Const):
+        return _is_nan16(Const(value.bits >> 16, 16))
+    found = e.definition(value)
+    return found is not None and found[0] == "ior" and \
+        set(found[1]) == {x, Const(0x400000, 32)}
+
+
+def _is_biased(e: Emitter, x: Source, value: Source | None) -> bool:
+    """value = x + ((x >> 16) & 1) + 0x7fff."""
+    if value is None:
+        return False
+    terms: list[Source] = []
+    work: list[Source] = [value]
+    while work and len(terms) < 4:
+        term = work.pop()
+        found = e.definition(term)
+        if found is not None and found[0] == "iadd" and term != x:
+            work += found[1]
+        else:
+            terms.append(term)
+    if len(terms) != 3 or x not in terms or Const(0x7FFF, 32) not in terms:
+        return False
+    terms.remove(x)
+    terms.remove(Const(0x7FFF, 32))
+    bit = e.definition(terms[0])
+    if bit is None:
+        return False
+    if bit[0] == "zext" and bit[2] == (1, 32):
+        inner = e.definition(bit[1][0])
+        return inner is not None and inner[0] == "extract" and inner[1] == (x,) and \
+            inner[2] == (16, 1)
+    if bit[0] == "iand" and Const(1, 32) in bit[1]:
+        other = bit[1][0] if bit[1][1] == Const(1, 32) else bit[1][1]
+        inner = e.definition(other)
+        return inner is not None and inner[0] == "shr_u" and inner[1] == (x, Const(16, 32))
+    return False

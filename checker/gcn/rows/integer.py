@@ -5,7 +5,7 @@ Source: CDNA3 ISA chapter 12 (VOP instructions), RDNA3 ISA chapter 16.
 
 from __future__ import annotations
 
-from checker.core import Const, Source
+from checker.core import Approx, Const, FloatMode, Source
 from checker.gcn.context import Context
 from checker.gcn.emitter import FALSE, Emitter, fits
 from checker.gcn.machine import VCC, Unmodelled
@@ -56,7 +56,8 @@ def v_cndmask(c: Context) -> None:
         c.reads |= {("s", VCC + i) for i in range(c.wave // 32)}
     cond = c.e.within(mask, c.m.exec)
     w = c.e.width(a)
-    c.put(idioms.division_select(c.e, cond, b, a) or c.e.select(cond, b, a, w))
+    found = idioms.division_select(c.e, cond, b, a) or idioms.bf16_select(c.e, cond, b, a)
+    c.put(found or c.e.select(cond, b, a, w))
 
 
 # --- logic
@@ -120,7 +121,6 @@ def v_bfi(c: Context) -> None:
     mask = c.src(1, "u32")
     x, y = c.src(2, "f32"), c.src(3, "f32")
     if isinstance(mask, Const) and mask.bits == 0x7FFFFFFF:
-        from checker.core import FloatMode
         c.put(e.pure("fcopysign", 32, (y, x), FloatMode("f32")))
     elif isinstance(mask, Const) and mask.bits in (0xFFFF, 0xFF, 0xFFFFFF):
         n = mask.bits.bit_length()
@@ -230,7 +230,8 @@ def v_perm(c: Context) -> None:
     e = c.e
     hi, lo, selector = c.src(1, "u32"), c.src(2, "u32"), c.src(3, "u32")
     if not isinstance(selector, Const):
-        raise Unmodelled("byte permutation with an unknown selector")
+        c.put(_perm_variable(c, hi, lo, selector))
+        return
     codes = [(selector.bits >> (8 * i)) & 255 for i in range(4)]
     parts: list[Source] = []
     i = 0
@@ -250,6 +251,20 @@ def v_perm(c: Context) -> None:
             parts.append(Const(0 if code == 12 else 255, 8))
         i += 1
     c.put(e.pack(*parts))
+
+
+def _perm_variable(c: Context, hi: Source, lo: Source, selector: Source) -> Source:
+    """Selectors below 8 in all four bytes are a plain byte permutation; others a fixed function."""
+    e = c.e
+    plain = e.icmp("eq", e.and_(selector, Const(0xF8F8F8F8, 32)), ZERO, "u32")
+    nibbles = e.and_(selector, Const(7, 32))
+    for i in range(1, 4):
+        part = e.and_(e.int2("shr_u", selector, Const(4 * i, 32), 32), Const(7 << (4 * i), 32))
+        nibbles = e.or_(nibbles, part)
+    moved = e.pure("prmt", 32, (lo, hi, nibbles), "")
+    other = e.pure("fapprox", 32, (hi, lo, selector), Approx("v_perm_b32", "exact",
+                                                              FloatMode("f32")))
+    return e.select(plain, moved, other, 32)
 
 
 # --- sums
