@@ -67,7 +67,7 @@ _FOLD = {
     "imulhi_s": lambda a, b, w: (_signed(a, w) * _signed(b, w)) >> w,
 }
 #: operations whose result differs between lanes although their sources do not
-_LANEWISE = frozenset(("special", "load", "lanebit", "opaque", "mov", "atomic", "mma"))
+_LANEWISE = frozenset(("special", "load", "lanebit", "opaque", "atomic", "mma"))
 _COMPARE = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
@@ -122,6 +122,8 @@ class Emitter:
             return True
         found = self.defs.get(value)
         if found is None or depth == 0 or found[0] in _LANEWISE:
+            return False
+        if any(isinstance(s, int) and self.registers.names[s] for s in found[1]):
             return False
         if all(self.is_uniform(s, depth - 1) for s in found[1]):
             self.uniform.add(value)
@@ -425,7 +427,16 @@ class Emitter:
                 return c
             if (a, b) == (FALSE, TRUE):
                 return self.pnot(c)
-        return self.pure("select", w, (c, a, b), w)
+        negated = self.definition(c)
+        if negated is not None and negated[0] == "pnot":
+            c, a, b = negated[1][0], b, a
+        inner = self.definition(a)
+        if inner is not None and inner[0] == "select" and inner[1][0] == c:
+            a = inner[1][1]
+        inner = self.definition(b)
+        if inner is not None and inner[0] == "select" and inner[1][0] == c:
+            b = inner[1][2]
+        return a if a == b else self.pure("select", w, (c, a, b), w)
 
     def ballot(self, p: Source, w: int) -> Source:
         """The mask of a predicate; existing lanes only."""

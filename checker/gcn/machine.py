@@ -184,17 +184,22 @@ class Machine:
         self.e.op("mov", (self.arch(file, n),), (value,), 32, self.guard(under))
         if under != TRUE:
             self._join(file, n, value, under)
+        else:
+            self.joined.pop((file, n), None)
         self.now[file, n] = Written(value, under)
         self.touched.add((file, n))
         self.symbols.pop((file, n), None)
 
     def _join(self, file: str, n: int, value: Source, under: Source) -> None:
         """Two writes under disjoint predicates (then, else) make one value for both."""
-        before = self.joined.pop((file, n), None) or self.now.get((file, n))
-        if before is None or before.guard == TRUE or self.e.implies(before.guard, under):
+        joined, before = self.joined.pop((file, n), None), self.now.get((file, n))
+        if joined is None and (before is None or before.guard == TRUE or
+                               self.e.implies(before.guard, under)):
             return
-        whole = self.e.por(before.guard, under)
-        self.joined[file, n] = Written(self.e.select(under, value, before.value, 32), whole)
+        base = joined or before
+        assert base is not None
+        whole = self.e.por(base.guard, under)
+        self.joined[file, n] = Written(self.e.select(under, value, base.value, 32), whole)
 
     # -- pairs
 

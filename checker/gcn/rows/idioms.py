@@ -195,8 +195,10 @@ def bf16_select(e: Emitter, c: Source, a: Source, b: Source) -> Source | None:
         ok = _is_nan16(nan) and _is_biased(e, x, _upper(e, rounded))
         return e.pure("fcvt", 16, (x,), conv) if ok else None
     wide = e.definition(rounded)
-    if wide is not None and wide[0] == "zext" and wide[2] == (16, 32):
-        ok = _is_nan16(nan) and _is_biased(e, x, _upper(e, wide[1][0]))
+    shifted = wide is not None and wide[0] == "shr_u" and wide[1][1] == Const(16, 32)
+    if wide is not None and (shifted or (wide[0] == "zext" and wide[2] == (16, 32))):
+        source = wide[1][0] if shifted else _upper(e, wide[1][0])
+        ok = _is_nan16(nan) and _is_biased(e, x, source)
         return e.zext(e.pure("fcvt", 16, (x,), conv), 32) if ok else None
     if w == 32 and _is_biased(e, x, rounded) and _is_nan32(e, nan, x):
         low = e.extract(e.select(c, a, b, 32), 0, 16) if test is e.definition(c) else \
