@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.core import Conv
-from checker.replay.hashing import U64, const_hash
-from checker.replay.values import CONC
+from checker.replay.hashing import const_hash
+from checker.replay.values import CONC, HF, consts_of
 
 try:
     from checker.arith import ops as _arith
@@ -61,17 +61,33 @@ def _widen(conv: Conv, bits: NDArray[Any]) -> NDArray[Any] | None:
     return np.asarray(wide.view(dst_bits).astype(np.uint64))
 
 
-def fold_lanes(name: str, attr: Any, operands: list[tuple[U64, Any]],
-               lanes: Any) -> tuple[U64, Any] | None:
+_SCALARS: dict[tuple[Any, ...], int | None] = {}
+
+
+def _fold_scalar(name: str, attr: Any, bits: tuple[int, ...]) -> int | None:
+    known = (name, attr, bits)
+    if known not in _SCALARS:
+        if len(_SCALARS) > 4096:
+            _SCALARS.clear()
+        out = fold_bits(name, attr, [np.array([b], dtype=np.uint64) for b in bits])
+        _SCALARS[known] = None if out is None else int(out[0])
+    return _SCALARS[known]
+
+
+def fold_lanes(name: str, attr: Any, operands: list[HF], lanes: Any) -> HF | None:
     """Fold in the lanes where every operand is known; other lanes of the answer are arbitrary."""
+    sets = [consts_of(x) for x in operands]
+    if all(s is not None and len(s) == 1 for s in sets):
+        bits = _fold_scalar(name, attr, tuple(s[0] for s in sets if s is not None))
+        if bits is None:
+            return None
+        return const_hash(np.array([[bits]], dtype=np.uint64)), CONC
     words = [np.asarray(h[1]) for h, _ in operands]
     shape = np.broadcast_shapes(*(w.shape for w in words), np.shape(lanes))
     where = np.broadcast_to(np.asarray(lanes), shape)
-    picked = [np.broadcast_to(w, shape)[where] for w in words]
-    table, inverse = np.unique(np.stack(picked), axis=1, return_inverse=True)
-    out = fold_bits(name, attr, [table[i] for i in range(len(picked))])
+    out = fold_bits(name, attr, [np.broadcast_to(w, shape)[where] for w in words])
     if out is None:
         return None
     full = np.zeros(shape, dtype=np.uint64)
-    full[where] = out.astype(np.uint64)[inverse.reshape(-1)]
+    full[where] = out
     return const_hash(full), CONC

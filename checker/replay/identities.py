@@ -31,12 +31,14 @@ from checker.replay.values import (
     POISON,
     Conc,
     Facts,
-    conc_mask,
+    consts_of,
     const,
     facts_where,
     form_name,
     forms_in,
     has_forms,
+    known_lanes,
+    memo,
     pop_forms,
     push_form,
 )
@@ -115,7 +117,10 @@ def _select(mask: Any, a: HF, b: HF) -> HF:
 
 def is_const(x: HF, bits: int) -> Any:
     """Lanes where x is known and has these bits: False, or a mask."""
-    known = conc_mask(x[1])
+    consts = consts_of(x)
+    if consts is not None and bits not in consts:
+        return False
+    known = known_lanes(x)
     if known is False:
         return False
     found = known & (x[0][1] == np.uint64(bits))
@@ -147,7 +152,7 @@ def negate(x: HF, width: int) -> HF:
     for outer, lanes, inner in pop_forms(x, "wide "):
         src, dst = outer.split()[1:]
         out = _select(lanes, _widen(src, dst, negate(inner, _NARROW_BITS.get(src, 8))), out)
-    known = conc_mask(f)
+    known = known_lanes(x)
     if known is not False and np.any(known):
         out = _select(known, (const_hash(h[1] ^ np.uint64(1 << (width - 1))), CONC), out)
     return out
@@ -163,7 +168,7 @@ def magnitude(x: HF, width: int) -> HF:
     for outer, lanes, inner in pop_forms(x, "wide "):
         src, dst = outer.split()[1:]
         out = _select(lanes, _widen(src, dst, magnitude(inner, _NARROW_BITS.get(src, 8))), out)
-    known = conc_mask(f)
+    known = known_lanes(x)
     if known is not False:
         mask = np.uint64((1 << (width - 1)) - 1)
         out = _select(known, (const_hash(h[1] & mask), CONC), out)
@@ -242,7 +247,7 @@ def _strip_n(x: HF) -> tuple[HF, Any]:
 def _plus_zero(x: HF, lanes: Any, width: int) -> HF:
     """N(x) in these lanes: x itself where it cannot be -0."""
     h, f = x
-    known = conc_mask(f)
+    known = known_lanes(x)
     may = np.asarray(_may_be_minus_zero(x, width) != 0) & lanes
     if known is not False:
         minus = known & (h[1] == np.uint64(1 << (width - 1))) & lanes
@@ -291,6 +296,10 @@ def multiply(mode: FloatMode, a: HF, b: HF) -> HF:
 
 def _unsign(x: HF, width: int) -> tuple[U64, Any]:
     """x or -x, whichever represents both, and which it was (known bits: the magnitude)."""
+    return memo(f"unsign {width}", x, lambda y: _unsigned(y, width))  # type: ignore[no-any-return]
+
+
+def _unsigned(x: HF, width: int) -> tuple[U64, Any]:
     h, f = x
     if isinstance(f, int) and f & CONC:
         top = np.uint64(1 << (width - 1))
@@ -298,7 +307,7 @@ def _unsign(x: HF, width: int) -> tuple[U64, Any]:
     if has_forms(f):
         h = _unform_sign(x)
     rep, neg = representative(h)
-    known = conc_mask(f)
+    known = known_lanes(x)
     if known is not False:
         top = np.uint64(1 << (width - 1))
         rep = np.where(known, const_hash(h[1] & ~top), rep)
@@ -328,6 +337,10 @@ def fma(mode: FloatMode, a: HF, b: HF, c: HF) -> HF:
     out: HF = (combine(k, product, c[0]), _poison(a[1], b[1], c[1]) | facts)
     if mode.rnd != "rn" or not _plain(mode):
         return out
+    if consts_of(a) == (0,) and consts_of(b) == (0,):
+        zeros = np.asarray(known_lanes(a)) & known_lanes(b)
+        if zeros.any():
+            out = _select(zeros, _plus_zero(c, zeros, width), out)
     exact = _exact_factor(mode, a) & _exact_factor(mode, b)
     if exact is not False and np.any(exact):
         out = _select(exact, add(mode, multiply(mode, a, b), c), out)
@@ -347,14 +360,18 @@ def fma(mode: FloatMode, a: HF, b: HF, c: HF) -> HF:
 
 def _exact_factor(mode: FloatMode, x: HF) -> Any:
     """Lanes where x is a widened narrow float (or a known value that is one): False or mask."""
-    if mode.type != "f32":
+    if mode.type != "f32" or not (has_forms(x[1]) or consts_of(x) not in ((), (0,))):
         return False
-    h, f = x
+    return memo("exact factor", x, _short_factor)
+
+
+def _short_factor(x: HF) -> Any:
+    h = x[0]
     out: Any = False
     for outer, lanes, _inner in pop_forms(x, "wide "):
         if outer.split()[1] in _EXACT_PRODUCT and outer.split()[2] == "f32":
             out = out | lanes
-    known = conc_mask(f)
+    known = known_lanes(x)
     if known is not False:
         bits = h[1]
         exponent = (bits >> np.uint64(23)) & np.uint64(0xFF)
@@ -373,7 +390,7 @@ def divide(mode: FloatMode, a: HF, b: HF) -> HF:
         out: HF = (np.where(na ^ nb, flip(h), h), _poison(a[1], b[1]) | MNZ)
     else:
         out = generic("fdiv " + mode_key(mode), [a, b])
-    known = conc_mask(b[1])
+    known = known_lanes(b)
     if known is False or not _plain(mode) or mode.type not in _EXP:
         return out
     man, exp = _EXP[mode.type]
@@ -399,7 +416,7 @@ def _narrowed(x: HF, src: str, dst: str) -> tuple[Any, HF] | None:
     inner: HF = x
     for _, lanes, inner in pop_forms(x, f"wide {src} {dst}"):
         pass
-    known = conc_mask(f)
+    known = known_lanes(x)
     if known is not False and np.any(known):
         small = fold_lanes("fcvt", Conv(dst, src, "rn"), [x], known)
         back = None if small is None else fold_lanes("fcvt", Conv(src, dst), [small], True)
@@ -473,7 +490,7 @@ def _elements(opkey: str, x: HF) -> tuple[U64, list[tuple[Any, int]]]:
     h, f = x
     total = combine(key("element " + opkey), h)
     consts: list[tuple[Any, int]] = []
-    known = conc_mask(f)
+    known = known_lanes(x)
     if known is not False and np.any(known):
         values = np.unique(h[1][np.broadcast_to(known, h[1].shape)])
         if len(values) <= 4:
@@ -520,7 +537,7 @@ def convert(conv: Conv, x: HF) -> HF:
         for outer, lanes, _inner in pop_forms(x, "wide "):
             if outer in ("wide f16 f32", "wide bf16 f32"):
                 out = _select(lanes, x, out)
-    known = conc_mask(f)
+    known = known_lanes(x)
     if known is False or not np.any(known):
         return out
     folded = fold_lanes("fcvt", conv, [x], known)
@@ -630,14 +647,14 @@ def _select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
     first, second = np.where(neg, y[0], x[0]), np.where(neg, x[0], y[0])
     h = combine_all(key(f"select {width}"), [rep, first, second])
     facts: Facts = _poison(c[1], x[1], y[1]) | ((x[1] | y[1]) & MNZ)
-    if np.any(conc_mask(x[1])) or np.any(conc_mask(y[1])):
+    if known_lanes(x) is not False or known_lanes(y) is not False:
         facts = facts | MNZ
     out: HF = (h, facts)
     same = x[0] == y[0]
     same = same[0] & same[1]
     if same.any():
         out = _select(same, x, out)
-    known = conc_mask(c[1])
+    known = known_lanes(c)
     if known is not False:
         truth = known & (c[0][1] != 0)
         out = _select(truth, x, out)

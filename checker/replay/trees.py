@@ -23,9 +23,9 @@ from checker.replay.values import (
     Mask,
     V,
     bits_of,
-    conc_mask,
     facts_where,
     hash_of,
+    known_lanes,
 )
 
 __all__ = ["Domain", "Trees", "operand_widths"]
@@ -63,9 +63,13 @@ class Trees(Domain):
         operands = [hash_of(v) for v in values]
         h, f = _hash_op(name, attr, operands)
         known: Any = True
-        for _, of in operands:
-            known = known & np.asarray(conc_mask(of))
-        if np.any(known) and name != "fcvt":
+        for o in operands:
+            one = known_lanes(o)
+            if one is False:
+                known = False
+                break
+            known = one if known is True else known if one is True else known & one
+        if known is not False and name != "fcvt" and np.any(known):
             folded = fold_lanes(name, attr, operands, known)
             if folded is not None:
                 h = np.where(known, folded[0], h)

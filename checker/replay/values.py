@@ -27,9 +27,9 @@ from checker.replay.hashing import (
 
 __all__ = [
     "CONC", "FORM_SHIFT", "HF", "LOW", "MNZ", "NOSUB", "OPQ", "POISON", "UNDEF", "Conc", "Facts", "Hash",
-    "Mask", "Pack", "V", "WIDE_BF16", "bits_of", "conc_mask", "const", "facts_where", "form_id",
-    "form_key", "form_name", "forms_in", "has_forms", "hash_of", "lane_hash", "make_pack",
-    "map_lanes", "merge", "ones", "pop_forms", "pred_bits", "push_form", "resize", "split", "undefined",
+    "Mask", "Pack", "V", "WIDE_BF16", "bits_of", "conc_mask", "const", "consts_of", "facts_where", "form_id",
+    "form_key", "form_name", "forms_in", "has_forms", "hash_of", "known_lanes", "lane_hash", "make_pack",
+    "map_lanes", "memo", "merge", "ones", "pop_forms", "pred_bits", "push_form", "resize", "split", "undefined",
 ]
 
 Mask = NDArray[np.bool_]
@@ -48,6 +48,7 @@ class Conc:
     bits: NDArray[Any]  # uint64, or bool where w == 1
     w: int
     defined: Mask | None = None
+    hashed: Any = None  # its hash and facts, made when first asked for
 
 
 @dataclass(slots=True)
@@ -160,7 +161,61 @@ def forms_in(f: Facts) -> list[int]:
 
 def has_forms(f: Facts) -> bool:
     """Whether some lane has a form."""
-    return f > LOW if isinstance(f, int) else bool((f > LOW).any())
+    if isinstance(f, int):
+        return f > LOW
+    return bool(memo("forms", (f, f), lambda x: bool((x[1] > LOW).any())))
+
+
+_MEMO: dict[tuple[str, int, int], tuple[Any, Any, Any]] = {}
+
+
+def memo(kind: str, x: Any, make: Callable[[Any], Any]) -> Any:
+    """A property of (hash array, facts) that is asked for again and again: kept for a while."""
+    h, f = x
+    name = (kind, id(h), f if isinstance(f, int) else id(f))
+    hit = _MEMO.get(name)
+    if hit is not None and hit[0] is h and (hit[1] is f or isinstance(f, int)):
+        return hit[2]
+    value = make(x)
+    if len(_MEMO) > 600:
+        _MEMO.clear()
+    _MEMO[name] = (h, f, value)
+    return value
+
+
+def known_lanes(x: HF) -> Any:
+    """Lanes whose bits are known: False, True, or a mask with both."""
+    f = x[1]
+    if isinstance(f, int):
+        return bool(f & CONC)
+    return memo("known", (f, f), lambda y: _known(y[1]))
+
+
+def _known(f: Facts) -> Any:
+    mask = (f & CONC) != 0
+    return mask if mask.any() else False
+
+
+def consts_of(x: HF) -> tuple[int, ...] | None:
+    """The bits that known lanes hold, if they are at most eight different ones."""
+    return memo("consts", x, _consts)  # type: ignore[no-any-return]
+
+
+def _consts(x: HF) -> tuple[int, ...] | None:
+    known = known_lanes(x)
+    if known is False:
+        return ()
+    words = x[0][1]
+    if known is not True:
+        shape = np.broadcast_shapes(words.shape, known.shape)
+        words = np.broadcast_to(words, shape)[np.broadcast_to(known, shape)]
+    flat = words.reshape(-1)
+    out: set[int] = set()
+    while flat.size and len(out) <= 8:
+        first = flat[0]
+        out.add(int(first))
+        flat = flat[flat != first]
+    return None if flat.size or len(out) > 8 else tuple(sorted(out))
 
 
 def facts_where(mask: Mask, a: Facts, b: Facts) -> Facts:
@@ -248,9 +303,11 @@ def hash_of(v: V) -> tuple[U64, Facts]:
     if isinstance(v, Hash):
         return v.h, v.f
     if isinstance(v, Conc):
-        h = const_hash(v.bits)
         if v.defined is None:
-            return h, CONC
+            if v.hashed is None:
+                v.hashed = const_hash(v.bits), CONC
+            return v.hashed  # type: ignore[no-any-return]
+        h = const_hash(v.bits)
         shape = np.broadcast_shapes(h.shape, v.defined.shape)
         h = np.array(np.broadcast_to(h, shape))
         h[0] = np.where(v.defined, TAG, UNDEF_TAG)
