@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 from server import engine
 from server.engine import Outcome
-from server.pool import WorkerPool
+from server.pool import LimitError, WorkerPool
 from server.settings import Settings
 
-__all__ = ["DaskScheduler", "LocalScheduler", "Scheduler", "make_scheduler"]
+__all__ = ["DaskScheduler", "LocalScheduler", "Scheduler", "limit_outcome", "make_scheduler"]
 
 Progress = Callable[[int, int], None]
 
@@ -83,8 +83,7 @@ class DaskScheduler:
         self._settings = settings
         self._client = connect(settings.scheduler, name="samebits", set_as_default=False)
         self.capacity = max(1, sum(self._client.nthreads().values()))
-        self._executors = {
-            p: self._client.get_executor(pure=False, retries=1, priority=-p) for p in range(10)}
+        self._executor = self._client.get_executor(pure=False, retries=1)
         self._waiting = 0
         self._lock = threading.Lock()
 
@@ -92,13 +91,12 @@ class DaskScheduler:
         self, name: str, payload: Mapping[str, Any], *, priority: int = 5,
         time_limit_s: float | None = None, progress: Progress | None = None,
     ) -> Future[Outcome]:
-        """See `Scheduler.submit`; progress within one call does not cross the cluster."""
+        """See `Scheduler.submit`; priority and progress do not cross the cluster."""
         s = self._settings
         limits = (time_limit_s or s.time_limit_s, s.memory_limit_bytes)
         with self._lock:
             self._waiting += 1
-        executor = self._executors[min(9, max(0, priority))]
-        future: Future[Outcome] = executor.submit(
+        future: Future[Outcome] = self._executor.submit(
             run_on_dask, s.engine, name, dict(payload), *limits)
         future.add_done_callback(self._finished)
         return future
@@ -113,8 +111,7 @@ class DaskScheduler:
 
     def close(self, *, cancel: bool) -> None:
         """See `Scheduler.close`."""
-        for executor in self._executors.values():
-            executor.shutdown(wait=not cancel)
+        self._executor.shutdown(wait=not cancel)
         self._client.close()
 
 
@@ -136,8 +133,16 @@ def run_on_dask(
                               modules=("server.engine", engine_name))
             _pools[engine_name, memory] = pool
     call = pool.submit_call(engine.call, (engine_name, name, payload), time_limit_s=time_limit_s)
-    outcome: Outcome = call.result()
+    try:
+        outcome: Outcome = call.result()
+    except LimitError as error:  # an error would be retried
+        outcome = limit_outcome(error)
     return outcome
+
+
+def limit_outcome(error: LimitError) -> Outcome:
+    """The outcome of a call that a limit ended."""
+    return Outcome(error={"kind": error.code, "message": str(error), "diagnostics": []})
 
 
 def make_scheduler(settings: Settings, on_restart: Callable[[str], None]) -> Scheduler:

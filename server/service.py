@@ -20,7 +20,7 @@ from server.engine import Outcome
 from server.jobstore import JobStore
 from server.metrics import Metrics
 from server.pool import LimitError, WorkerPool
-from server.schedule import LocalScheduler, Scheduler, make_scheduler
+from server.schedule import LocalScheduler, Scheduler, limit_outcome, make_scheduler
 from server.settings import Settings
 from server.store import Answer, Store, answer_key, digest_of
 from server.version import build
@@ -209,8 +209,7 @@ class Service:
         try:
             outcome = await asyncio.wrap_future(future)
         except LimitError as error:
-            outcome = Outcome(error={"kind": error.code, "message": str(error),
-                                     "diagnostics": []})
+            outcome = limit_outcome(error)
         if outcome.error is not None:
             self.metrics.failures.labels(name, outcome.error["kind"]).inc()
         return outcome
