@@ -21,22 +21,12 @@ from checker.gcn.passes import CoreBlock, clean, live_in
 from checker.gcn.rows.table import find
 from checker.gcn.start import entry_facts, emit_entry
 from checker.gcn.target import Target, target_of
+from checker.gcn.waits import Effect, check_waits
 from checker.syntax import Function, Immediate, Instruction, Label, Module, Name, Operand, Vector
 
 __all__ = ["lower_gcn"]
 
 MAX_ROUNDS = 60
-
-
-@dataclass(slots=True)
-class Effect:
-    """What the wait checker needs to know of one instruction."""
-
-    reads: set[tuple[str, int]]
-    writes: set[tuple[str, int]]
-    dpp_reads: set[tuple[str, int]]
-    lane_reads: set[tuple[str, int]]
-    counter: str
 
 
 @dataclass(slots=True)
@@ -190,6 +180,25 @@ class Lowering:
         if cond == Const(0, 1):
             return following
         return following + [t for t in target if t not in following]
+
+    def flow_graph(self) -> list[tuple[list[tuple[int, Instruction]], list[int]]]:
+        """Blocks as the text has them, skipping branches included, with their successors."""
+        elided, self.elided = self.elided, set()
+        blocks = self.blocks()
+        self.elided = elided
+        labels = {label: i for i, block in enumerate(blocks) for label in block.labels}
+        out: list[tuple[list[tuple[int, Instruction]], list[int]]] = []
+        for i, block in enumerate(blocks):
+            last = block.insts[-1][1] if block.insts else None
+            names = [o.name for o in last.operands if isinstance(o, Name)] if last else []
+            opcode = last.opcode if last else ""
+            succs = [labels[n] for n in names if n in labels and opcode.startswith(
+                ("s_branch", "s_cbranch"))]
+            ends = opcode.startswith(("s_branch", "s_endpgm", "s_setpc", "s_trap"))
+            if not ends and i + 1 < len(blocks):
+                succs.append(i + 1)
+            out.append((block.insts, succs))
+        return out
 
     # -- instructions
 
@@ -358,7 +367,6 @@ class Lowering:
         return self._finished(ops, widths, names)
 
     def _finished(self, ops: list[Op], widths: list[int], names: list[str]) -> Program:
-        from checker.gcn.waits import check_waits
         kernel = self.kernel
         maximum = kernel.meta("max_flat_workgroup_size")
         block = _block(kernel, maximum)
@@ -368,7 +376,7 @@ class Lowering:
             None if block is not None else maximum, kernel.params, tuple(ops), tuple(widths),
             tuple(names), tuple(self.sites), (), static, static,
             kernel.flag("private_segment_fixed_size"),
-            frozenset(self.premises | kernel.premises), tuple(check_waits(self)), self.file)
+            frozenset(self.premises | kernel.premises), tuple(check_waits(self.flow_graph(), self.effects, self.target)), self.file)
 
 
 def _block(kernel: Kernel, maximum: int | None) -> tuple[int, int, int] | None:

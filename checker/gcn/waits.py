@@ -1,12 +1,271 @@
-"""Wait checker (placeholder until the rows are complete)."""
+"""Missing waits and wait states: registers used before the memory counter says they are there.
+
+In: blocks of instructions and what each reads and writes. Out: findings (site, message). Counters:
+vmcnt/lgkmcnt/vscnt up to gfx11, loadcnt/dscnt/kmcnt/storecnt on gfx12. Scalar loads return out of
+order, so only a wait for 0 covers them. Hazards (gfx9 family only, later units interlock):
+DPP 2 states after a vector write, lane select 4 and `v_div_fmas` 4 after a scalar or vcc write by a
+vector operation, `v_readlane` 1 (gfx94x). Source: CDNA3 ISA 4.4 and 4.5, LLVM
+SIInsertWaitcnts and GCNHazardRecognizer. Matrix result latencies are not checked.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from dataclasses import dataclass
 
-__all__ = ["check_waits"]
+from checker.gcn.target import Target
+from checker.syntax import Immediate, Instruction, Modifier, Vector
+
+__all__ = ["Effect", "check_waits"]
+
+Register = tuple[str, int]
+#: register -> (later events on the counter, only a wait for zero covers it)
+Pending = dict[Register, tuple[int, bool]]
+
+STORED = ("lds stores", -1)
+_CAP = 64
+_MAX_AGE = 6
 
 
-def check_waits(lowering: Any) -> list[tuple[int, str]]:
-    """Return (site, message) of missing waits."""
-    return []
+@dataclass(slots=True)
+class Effect:
+    """What one instruction reads and writes, and which counter tracks it."""
+
+    reads: set[Register]
+    writes: set[Register]
+    dpp_reads: set[Register]
+    lane_reads: set[Register]
+    counter: str
+
+
+@dataclass(slots=True)
+class _State:
+    """Pending registers by counter, and the age in wait states of recent vector writes."""
+
+    pending: dict[str, Pending]
+    recent: dict[tuple[str, Register], int]
+
+    def copy(self) -> _State:
+        return _State({k: dict(v) for k, v in self.pending.items()}, dict(self.recent))
+
+    def merge(self, other: _State) -> bool:
+        """Take the worse of both; True if something changed."""
+        changed = False
+        for counter, theirs in other.pending.items():
+            ours = self.pending.setdefault(counter, {})
+            for reg, (later, zero) in theirs.items():
+                old = ours.get(reg)
+                new = (later, zero) if old is None else (min(old[0], later), old[1] or zero)
+                if new != old:
+                    ours[reg] = new
+                    changed = True
+        for key, age in other.recent.items():
+            if age < self.recent.get(key, _MAX_AGE):
+                self.recent[key] = age
+                changed = True
+        return changed
+
+
+def check_waits(graph: list[tuple[list[tuple[int, Instruction]], list[int]]],
+                effects: dict[int, Effect], target: Target) -> list[tuple[int, str]]:
+    """Return (site, message) for each use of a register before its wait, each site once."""
+    if not graph:
+        return []
+    entry: list[_State | None] = [None] * len(graph)
+    entry[0] = _State({}, {})
+    work = [0]
+    found: dict[int, str] = {}
+    steps = 0
+    while work and steps < 50 * len(graph):
+        steps += 1
+        i = work.pop()
+        start = entry[i]
+        assert start is not None
+        state = start.copy()
+        insts, succs = graph[i]
+        for site, inst in insts:
+            effect = effects.get(site)
+            if effect is not None:
+                _step(state, site, inst, effect, target, found)
+        for s in succs:
+            known = entry[s]
+            if known is None:
+                entry[s] = state.copy()
+                work.append(s)
+            elif known.merge(state) and s not in work:
+                work.append(s)
+    return sorted(found.items())
+
+
+def _step(state: _State, site: int, inst: Instruction, effect: Effect, target: Target,
+          found: dict[int, str]) -> None:
+    opcode = inst.opcode
+    if opcode.startswith(("s_wait", "s_waitcnt")):
+        _wait(state, inst, target)
+        _age(state, 1)
+        return
+    if opcode == "s_nop":
+        op = inst.operands[0] if inst.operands else None
+        _age(state, op.value + 1 if isinstance(op, Immediate) else 1)
+        return
+    message = _too_early(state, effect) or _hazard(state, inst, effect, target)
+    if opcode in ("s_barrier", "s_barrier_signal") and _stores_pending(state):
+        message = "LDS stores are not waited for before the barrier"
+    if message:
+        found.setdefault(site, message)
+    _age(state, 1)
+    _record(state, inst, effect, target)
+
+
+def _too_early(state: _State, effect: Effect) -> str:
+    for counter, pending in state.pending.items():
+        for reg in pending:
+            if reg in effect.reads:
+                return f"{_name(reg)} is read before the wait on {counter}"
+            if reg in effect.writes:
+                return f"{_name(reg)} is overwritten before the wait on {counter}"
+    return ""
+
+
+def _name(reg: Register) -> str:
+    return {("s", 106): "vcc_lo", ("s", 107): "vcc_hi", ("s", 126): "exec_lo",
+            ("s", 127): "exec_hi"}.get(reg, f"{reg[0]}{reg[1]}")
+
+
+def _stores_pending(state: _State) -> bool:
+    return any(STORED in pending for pending in state.pending.values())
+
+
+# --- counters
+
+
+def _counters(kind: str, target: Target) -> list[tuple[str, bool]]:
+    """(counter, out of order) that an access of a kind increments."""
+    if target.major >= 12:
+        table = {"vmem": ["loadcnt"], "vmem_store": ["storecnt"], "vmem_lds": ["loadcnt"],
+                 "lds": ["dscnt"], "lds_store": ["dscnt"], "smem": ["kmcnt"],
+                 "flat": ["loadcnt", "dscnt"], "flat_store": ["storecnt", "dscnt"]}
+    else:
+        stores = "vscnt" if target.major >= 10 else "vmcnt"
+        table = {"vmem": ["vmcnt"], "vmem_store": [stores], "vmem_lds": ["vmcnt"],
+                 "lds": ["lgkmcnt"], "lds_store": ["lgkmcnt"], "smem": ["lgkmcnt"],
+                 "flat": ["vmcnt", "lgkmcnt"], "flat_store": [stores, "lgkmcnt"]}
+    return [(name, kind in ("smem", "flat")) for name in table.get(kind, ())]
+
+
+def _record(state: _State, inst: Instruction, effect: Effect, target: Target) -> None:
+    for counter, zero in _counters(effect.counter, target):
+        pending = state.pending.setdefault(counter, {})
+        if not (effect.counter == "smem"):
+            for reg, (later, only_zero) in pending.items():
+                pending[reg] = (min(later + 1, _CAP), only_zero)
+        if effect.counter in ("vmem", "lds", "smem", "flat"):
+            for reg in effect.writes:
+                pending[reg] = (0, zero)
+        elif effect.counter == "lds_store":
+            pending[STORED] = (0, False)
+    if not effect.counter and inst.opcode.startswith("v_"):
+        kind = "trans" if re.match(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_", inst.opcode) else "vector"
+        for reg in effect.writes:
+            state.recent[kind, reg] = 0
+    elif inst.opcode.startswith("s_"):
+        for reg in effect.writes:
+            for kind in ("vector", "trans"):
+                state.recent.pop((kind, reg), None)
+
+
+_WAITS = {"vmcnt": "vmcnt", "lgkmcnt": "lgkmcnt", "vscnt": "vscnt"}
+
+
+def _wait(state: _State, inst: Instruction, target: Target) -> None:
+    """Apply a wait instruction to the counters it names."""
+    opcode = inst.opcode
+    numbers = [o.value for o in inst.operands if isinstance(o, Immediate)]
+    if opcode == "s_waitcnt":
+        given = _named(inst)
+        if numbers and not given:
+            given = _packed(numbers[0], target)
+        for counter, limit in given.items():
+            _drain(state, counter, limit)
+        return
+    if opcode == "s_wait_idle":
+        state.pending.clear()
+        return
+    match = re.match(r"s_wait(?:cnt)?_(\w+)", opcode)
+    if match is None or not numbers:
+        return
+    names, value = match[1].split("_"), numbers[-1]
+    if len(names) == 2:  # s_wait_loadcnt_dscnt: six bits each
+        _drain(state, names[0], value >> 8 & 63)
+        _drain(state, names[1], value & 63)
+    else:
+        _drain(state, names[0], value)
+
+
+def _named(inst: Instruction) -> dict[str, int]:
+    out: dict[str, int] = {}
+    operands = list(inst.operands)
+    while operands:
+        op = operands.pop()
+        if isinstance(op, Vector):
+            operands += op.items
+        elif isinstance(op, Modifier) and op.name.removesuffix("_sat") in _WAITS:
+            try:
+                out[op.name.removesuffix("_sat")] = int(op.value, 0)
+            except ValueError:
+                continue
+    return out
+
+
+def _packed(value: int, target: Target) -> dict[str, int]:
+    """The counters of a numeric `s_waitcnt`."""
+    if target.major >= 11:
+        return {"vmcnt": value >> 10 & 63, "lgkmcnt": value >> 4 & 63}
+    lgkm = value >> 8 & (63 if target.major >= 10 else 15)
+    return {"vmcnt": (value & 15) | (value >> 14 & 3) << 4, "lgkmcnt": lgkm}
+
+
+def _drain(state: _State, counter: str, limit: int) -> None:
+    """At most `limit` accesses are outstanding: older in-order ones are done."""
+    pending = state.pending.get(counter)
+    if pending is None:
+        return
+    if limit == 0:
+        pending.clear()
+        return
+    for reg in [r for r, (later, zero) in pending.items() if not zero and limit <= later]:
+        del pending[reg]
+
+
+# --- wait states
+
+
+def _age(state: _State, states: int) -> None:
+    for key in list(state.recent):
+        state.recent[key] += states
+        if state.recent[key] >= _MAX_AGE:
+            del state.recent[key]
+
+
+def _hazard(state: _State, inst: Instruction, effect: Effect, target: Target) -> str:
+    if target.major != 9:
+        return ""
+    for reg in effect.dpp_reads:
+        if _recent(state, reg) < 2:
+            return f"{_name(reg)} is read by DPP within 2 wait states of its vector write"
+    if inst.opcode.startswith(("v_readlane", "v_writelane")):
+        for reg in effect.reads:
+            if reg[0] == "s" and _recent(state, reg) < 4:
+                return f"{_name(reg)} selects a lane within 4 wait states of its vector write"
+    if inst.opcode.startswith("v_div_fmas") and _recent(state, ("s", 106)) < 4:
+        return "vcc is read by v_div_fmas within 4 wait states of its vector write"
+    if target.cdna >= 3 and inst.opcode.startswith(("v_readlane", "v_readfirstlane")):
+        for reg in effect.lane_reads:
+            if _recent(state, reg) < 1:
+                return f"{_name(reg)} is read by a lane read right after its vector write"
+    return ""
+
+
+def _recent(state: _State, reg: Register) -> int:
+    return min(state.recent.get(("vector", reg), _MAX_AGE),
+               state.recent.get(("trans", reg), _MAX_AGE))

@@ -253,5 +253,7 @@ def _is_biased(e: Emitter, x: Source, value: Source | None) -> bool:
     if bit[0] == "iand" and Const(1, 32) in bit[1]:
         other = bit[1][0] if bit[1][1] == Const(1, 32) else bit[1][1]
         inner = e.definition(other)
+        if inner is not None and inner[0] == "zext":
+            return _upper(e, inner[1][0]) == x
         return inner is not None and inner[0] == "shr_u" and inner[1] == (x, Const(16, 32))
     return False
