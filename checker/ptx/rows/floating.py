@@ -262,11 +262,20 @@ def tanh(x: Line) -> None:
 
 @row("testp")
 def testp(x: Line) -> None:
-    """testp.{finite,infinite,number,notanumber,normal,subnormal}.{f32,f64} p, a."""
+    """testp.{finite,infinite,number,notanumber,normal,subnormal}.{f32,f64} p, a.
+
+    Zeros count as normal (seen on an H200 too): finite and not subnormal.
+    """
     x.count(2)
     type_ = x.type()
     x.only(type_, "f32", "f64")
     test = x.one_of("finite", "infinite", "number", "notanumber", "normal", "subnormal")
+    if test == "normal":
+        source = x.source(1, type_)
+        finite = x.emit("fclass", 1, (source,), ("finite", type_))
+        tiny = x.emit("fclass", 1, (source,), ("subnormal", type_))
+        x.put("pand", (x.dest(0, 1),), (finite, x.emit("pnot", 1, (tiny,), None)), None)
+        return
     x.put("fclass", (x.dest(0, 1),), (x.source(1, type_),), (test, type_))
 
 
