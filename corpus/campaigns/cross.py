@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from checker import api
+from checker import Launch, api
 from checker.errors import SamebitsError
 from corpus.campaigns.common import console, keep, kernels, run
 
@@ -31,12 +31,13 @@ def judge(job: Job) -> tuple[str, bool, dict[str, str]]:
         signature = api.sign(job.text, isa=job.isa)
         maps = {}
         for facts in job.launches:
+            launch = Launch.from_json(facts).digest()
             result = api.replay_kernel(job.text, facts, isa=job.isa)
             if result.findings or result.nondeterministic:
                 shown = result.findings[0].message if result.findings else "nondeterministic"
-                maps[result.launch_digest] = f"finding: {shown}"
+                maps[launch] = f"finding: {shown}"
             elif not result.unsupported:
-                maps[result.launch_digest] = result.digest
+                maps[launch] = result.digest
     except SamebitsError as error:
         return f"error: {error}", False, {}
     return signature.text, signature.modelled, maps
