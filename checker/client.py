@@ -108,6 +108,13 @@ class Client:
         data = self._ask("POST", "/v1/compare", body, {"<a>": file_a, "<b>": file_b})
         return _record(Verdict, {**data, "kind": data["verdict"]})
 
+    def kernels_in(
+        self, text: str, *, isa: str | None = None, file: str = "<text>",
+    ) -> tuple[str, ...]:
+        """Names of the kernels in a text; raises InputError, ServerError."""
+        found = self._ask("POST", "/v1/entries", {"text": text, "isa": isa}, {"<text>": file})
+        return tuple(found["kernels"])
+
     def outline(
         self, text: str, *, isa: str | None = None, kernel: str | None = None,
     ) -> list[dict[str, Any]]:

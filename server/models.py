@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 __all__ = [
-    "BaselineBody", "BaselineCheck", "BaselineOut", "CompareOut", "CompareRequest", "Health",
-    "JobOut", "KernelItem", "KernelOut", "KernelText", "PartitionOut", "PartitionRequest",
+    "BaselineBody", "BaselineCheck", "BaselineOut", "CompareOut", "CompareRequest", "EntriesOut",
+    "Health", "JobOut", "KernelItem", "KernelOut", "KernelText", "PartitionOut", "PartitionRequest",
     "ProblemOut", "SignOut", "SignRequest", "SignatureInfo",
 ]
 
@@ -186,6 +186,13 @@ class SignOut(SignatureOut, _Versioned):
     """A signature, with the digest of its text."""
 
     id: str = Field(description="key of this answer")
+    digest: str
+
+
+class EntriesOut(_Versioned):
+    """The kernels of a text."""
+
+    kernels: list[str]
     digest: str
 
 

@@ -18,15 +18,16 @@ from server.answers import (
 from server.models import (
     CompareOut,
     CompareRequest,
+    EntriesOut,
     KernelOut,
     KernelText,
-    ProblemOut,
     SignatureInfo,
     SignOut,
     SignRequest,
 )
 from server.problems import MEDIA_TYPE, Problem
 from server.service import Service
+from server.store import digest_of
 
 __all__ = ["PROBLEMS", "router", "service_of"]
 
@@ -154,4 +155,13 @@ async def outline(request: Request, body: KernelText) -> Response:
     return reply({"digest": signed.text_digest, "outline": value_of(trees), **versions()}, source)
 
 
-ANY_PROBLEM = ProblemOut
+@router.post("/entries", response_model=EntriesOut, responses=PROBLEMS,
+             summary="Names of the kernels in a text")
+async def entries(request: Request, body: SignRequest) -> Response:
+    """The entries of a text, in its order."""
+    service = service_of(request)
+    check_text(body.text, service.settings)
+    digest, payload = digest_of(body.text), {"text": body.text, "isa": body.isa}
+    answer, source = await service.answer(
+        "kernels", digest, {"isa": body.isa}, payload, {digest: body.text})
+    return reply({"kernels": value_of(answer), "digest": digest, **versions()}, source)

@@ -25,6 +25,8 @@ def test_same_records(client: Client) -> None:
     assert client.compare(a, b) == toy.compare(a, b)
     assert client.compare(b, b).equal
     assert client.outline(b) == toy.outline(b)
+    text = ".entry one\n.entry two\nx = 1\n"
+    assert client.kernels_in(text) == toy.kernels_in(text)
 
 
 def test_same_errors(client: Client) -> None:

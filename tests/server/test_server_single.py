@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,17 +86,18 @@ def test_launch_must_be_plain_json(shared: Running) -> None:
     assert answer.status_code in (400, 422)
 
 
-def test_a_slow_kernel_is_ended_and_the_others_go_on(shared: Running) -> None:
+def test_a_slow_kernel_is_ended_and_the_others_go_on(start: Callable[..., Running]) -> None:
+    running = start(time_limit_s=6.0)
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         began = time.monotonic()
-        slow = threads.submit(compare, shared, A, "!spin 60\nx = slow\n")
-        quick = [threads.submit(compare, shared, A, f"x = quick {n}\n") for n in range(10)]
+        slow = threads.submit(compare, running, A, "!spin 60\nx = slow\n")
+        quick = [threads.submit(compare, running, A, f"x = quick {n}\n") for n in range(10)]
         assert all(f.result().status_code == 200 for f in quick)
-        assert time.monotonic() - began < 2.0, "the slow kernel held up the others"
+        assert not slow.done(), "the slow kernel held up the others"
         answer = slow.result()
     assert answer.status_code == 422
     assert answer.json()["type"] == "urn:samebits:problem:time-limit"
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 20
 
 
 def test_a_large_kernel_is_ended(shared: Running) -> None:
