@@ -88,6 +88,7 @@ class Emitter:
         self.uniform: set[Source] = {TRUE, FALSE}
         self.quiet: set[Source] = set()
         self.premises: set[str] = set()
+        self.covering: set[frozenset[Source]] = set()
         self.carries: dict[Source, tuple[str, Source, Source, Source]] = {}
 
     # -- raw emission
@@ -343,13 +344,31 @@ class Emitter:
                 return True
         return False
 
+    def covers(self, p: Source, q: Source, depth: int = 6) -> bool:
+        """True if every lane is known to be in p or in q."""
+        if TRUE in (p, q) or self.complementary(p, q) or frozenset((p, q)) in self.covering:
+            return True
+        if depth == 0:
+            return False
+        for x, y in ((p, q), (q, p)):
+            found = self.definition(x)
+            if found is None:
+                continue
+            if found[0] == "por" and any(self.covers(part, y, depth - 1) for part in found[1]):
+                return True
+            if found[0] == "pand":  # (a and not y) or y = a or y
+                for a, b in (found[1], found[1][::-1]):
+                    if self.complementary(b, y) and self.covers(a, y, depth - 1):
+                        return True
+        return False
+
     def por(self, p: Source, q: Source) -> Source:
         """p or q."""
         if self.implies(p, q):
             return q
         if self.implies(q, p):
             return p
-        if self.complementary(p, q):
+        if self.covers(p, q):
             return TRUE
         split = self._rejoined(p, q)
         if split is not None:

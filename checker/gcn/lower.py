@@ -401,7 +401,13 @@ def _ends(inst: Instruction) -> bool:
 
 
 def _meet(a: Facts, b: Facts) -> Facts:
-    return {k: v for k, v in a.items() if k in b and b[k] == v}
+    """What holds on both ways; a full exec covers all lanes with any mask."""
+    out = {k: v for k, v in a.items() if k in b and b[k] == v}
+    full = ("full", EXEC)
+    for x, y in ((a, b), (b, a)):
+        if x.get(full) and not y.get(full):
+            out |= {k: v for k, v in y.items() if k[0] == "cover"}
+    return out
 
 
 def _emit_flow(block: Block, lowered: Lowered, labels: dict[str, int]) -> None:
@@ -467,6 +473,8 @@ def _opaque(m: Machine, c: Context, inst: Instruction, base: str) -> None:
     src: list[Source] = [m.read(f, n) for f, n in places if (f, n) not in (
         ("s", EXEC), ("s", EXEC + 1))]
     written = [p for p in places if p[0] != "s" or p[1] not in (EXEC, EXEC + 1)]
+    if not c.counter:
+        c.counter = _counter(base)
     dst = tuple(m.regs.temp(32) for _ in written)
     flags = (m.regs.temp(1), m.regs.temp(m.wave), m.regs.temp(m.wave))
     everything = (*dst, *flags) if base.startswith(("s_", "v_cmpx")) or mask else \
@@ -474,10 +482,12 @@ def _opaque(m: Machine, c: Context, inst: Instruction, base: str) -> None:
     m.e.op("opaque", everything, (*src, *constants), inst.text)
     for reg in everything:
         m.e.defs[reg] = ("opaque", (), inst.text)
+    first = _places(c, 0)
     saved, m.deferred = m.deferred, None
     for (file, n), reg in zip(written, dst, strict=True):
         c.reads.add((file, n))
-        c.writes.add((file, n))
+        if not c.counter or (file, n) in first:
+            c.writes.add((file, n))
         m.write(file, n, reg, TRUE)
     m.write_scc(flags[0])
     if not any(f == "s" and n in (VCC, VCC + 1) for f, n in written):
@@ -487,6 +497,24 @@ def _opaque(m: Machine, c: Context, inst: Instruction, base: str) -> None:
     if "setreg" in base or "_mode" in base:
         m.modes = dict.fromkeys(m.modes)
     m.deferred = saved
+
+
+def _places(c: Context, i: int) -> list[tuple[str, int]]:
+    """The registers of operand i."""
+    if i >= len(c.operands) or not c.is_register(i):
+        return []
+    file, n, count = c.index(i)
+    return [(file, n + k) for k in range(count)]
+
+
+def _counter(base: str) -> str:
+    """The counter of a memory instruction that no row models, by its name."""
+    stores = "_store" in base or "_write" in base
+    for prefix, kind in (("ds_", "lds"), ("flat_", "flat"), ("global_", "vmem"),
+                         ("buffer_", "vmem"), ("scratch_", "vmem"), ("image_", "vmem")):
+        if base.startswith(prefix):
+            return f"{kind}_store" if stores else kind
+    return "smem" if base.startswith(("s_load", "s_buffer_load", "s_mem", "s_sendmsg_rtn")) else ""
 
 
 def lower_gcn(module: Module, kernel: str | None = None, *, file: str = "<text>") -> Program:

@@ -273,9 +273,19 @@ class Machine:
                 self.live_in_mask[n] = reg
                 if self.entry.get(("uniform", n)):
                     self.e.uniform.add(reg)
+                self._cover(n, reg)
             predicate = self.live_in_mask[n]
         self.masks[n] = predicate
         return predicate
+
+    def _cover(self, n: int, reg: Source) -> None:
+        """At the block's start exec and this mask together hold all lanes, if the facts say so."""
+        if n == EXEC:
+            for other, mask in self.live_in_mask.items():
+                if self.entry.get(("cover", other)):
+                    self.e.covering.add(frozenset((reg, mask)))
+        elif self.entry.get(("cover", n)) and ("mask", EXEC) not in self.touched:
+            self.e.covering.add(frozenset((reg, self.mask(EXEC))))
 
     def _constant_mask(self, n: int) -> Source | None:
         """A mask whose registers are constants at the block's start."""
@@ -361,11 +371,25 @@ class Machine:
                 out["quiet", file, n] = True
         for n, predicate in self.masks.items():
             self._mask_facts(out, n, predicate)
+        self._cover_facts(out)
         for key, symbol in self.symbols.items():
             out["symbol", key] = symbol
         for name, mode in self.modes.items():
             out["mode", name] = mode
         return out
+
+    def _cover_facts(self, out: Facts) -> None:
+        if self.full:
+            return
+        now = self.mask(EXEC)
+        for n, predicate in list(self.masks.items()):
+            if n != EXEC and self.e.covers(now, predicate):
+                out["cover", n] = True
+        if ("mask", EXEC) in self.touched:
+            return
+        for key in self.entry:
+            if key[0] == "cover" and ("mask", key[1]) not in self.touched:
+                out[key] = True
 
     def _mask_facts(self, out: Facts, n: int, predicate: Source) -> None:
         out["mask", n] = True

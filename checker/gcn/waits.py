@@ -22,7 +22,6 @@ Register = tuple[str, int]
 #: register -> (later events on the counter, only a wait for zero covers it)
 Pending = dict[Register, tuple[int, bool]]
 
-STORED = ("lds stores", -1)
 _CAP = 64
 _MAX_AGE = 6
 
@@ -109,8 +108,6 @@ def _step(state: _State, site: int, inst: Instruction, effect: Effect, target: T
         _age(state, op.value + 1 if isinstance(op, Immediate) else 1)
         return
     message = _too_early(state, effect) or _hazard(state, inst, effect, target)
-    if opcode in ("s_barrier", "s_barrier_signal") and _stores_pending(state):
-        message = "LDS stores are not waited for before the barrier"
     if message:
         found.setdefault(site, message)
     _age(state, 1)
@@ -130,10 +127,6 @@ def _too_early(state: _State, effect: Effect) -> str:
 def _name(reg: Register) -> str:
     return {("s", 106): "vcc_lo", ("s", 107): "vcc_hi", ("s", 126): "exec_lo",
             ("s", 127): "exec_hi"}.get(reg, f"{reg[0]}{reg[1]}")
-
-
-def _stores_pending(state: _State) -> bool:
-    return any(STORED in pending for pending in state.pending.values())
 
 
 # --- counters
@@ -162,8 +155,6 @@ def _record(state: _State, inst: Instruction, effect: Effect, target: Target) ->
         if effect.counter in ("vmem", "lds", "smem", "flat"):
             for reg in effect.writes:
                 pending[reg] = (0, zero)
-        elif effect.counter == "lds_store":
-            pending[STORED] = (0, False)
     if not effect.counter and inst.opcode.startswith("v_"):
         kind = "trans" if re.match(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_", inst.opcode) else "vector"
         for reg in effect.writes:

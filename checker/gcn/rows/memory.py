@@ -497,6 +497,36 @@ def ds_store2(c: Context) -> None:
         _store(c, address, values, Mem("shared", 32, words, offset, 4 * words), c.m.exec)
 
 
+@row("ds_read_b64_tr_b16 ds_read_b64_tr_b8 ds_read_b64_tr_b4")
+def ds_load_transposed(c: Context) -> None:
+    """64 bits a lane, transposed among each 16 lanes: rows in memory become registers.
+
+    b16: lane l reads row l / 4, columns 4 (l % 4) ...; it gets column l of the four rows.
+    """
+    e = c.e
+    if not c.m.full or not c.base.endswith("b16"):
+        raise Unmodelled("transposed LDS read of this form")
+    _no_gds(c)
+    mem = Mem("shared", 32, 2, c.number("offset"), 8)
+    c.counter = "lds"
+    low, high = _load(c, c.src(1, "u32"), mem, TRUE)
+    lane = e.laneid()
+    group = e.and_(lane, fits(-16, 32))
+    inside = e.and_(lane, Const(15, 32))
+    odd = e.icmp("ne", e.and_(lane, Const(1, 32)), ZERO, "u32")
+    upper = e.icmp("ne", e.and_(lane, Const(2, 32)), ZERO, "u32")
+    parts: list[Source] = []
+    for k in range(4):
+        source = e.or_(group, e.add(e.int2("shr_u", inside, Const(2, 32), 32), Const(4 * k, 32)))
+        word = e.select(upper, e.gather(high, source), e.gather(low, source), 32)
+        parts.append(e.select(odd, e.extract(word, 16, 16), e.extract(word, 0, 16), 16))
+    file, n, count = c.index(0)
+    if count != 2:
+        raise Unmodelled("2 registers expected")
+    c.put_at(file, n, e.pack(parts[0], parts[1]))
+    c.put_at(file, n + 1, e.pack(parts[2], parts[3]))
+
+
 # --- atomics
 
 _OPS = {"add": "add", "sub": "sub", "smin": "min", "min": "min", "umin": "min", "smax": "max",
