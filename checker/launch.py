@@ -186,9 +186,11 @@ class Launch:
                 "args": [_to_json(a) for a in self.args]}
 
     def digest(self) -> str:
-        """32 hex digits over grid and arguments, not over the block size (a knob of the kernel)."""
-        data = self.to_json()
-        del data["block"], data["grid"]
+        """32 hex digits over what kernels of one launch share: the arguments with a value.
+
+        Grid and block size are knobs of a kernel, null pointers are its compiler's business.
+        """
+        data = {"args": [a for a in self.to_json()["args"] if a is not None]}
         text = json.dumps(data, sort_keys=True, separators=(",", ":"))
         return str(xxhash.xxh3_128_hexdigest(text.encode()))
 

@@ -1,0 +1,228 @@
+"""Every exact identity: two bodies with one map, and near misses that must keep two.
+
+Each claim is checked twice: equal pairs return the same bytes on edge values, near misses differ
+on at least one of them (so that a near miss is a real difference, not a missing identity).
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from checker.draws import canonical_nans
+from checker.replay import first_difference
+from checker.replay.identities import IDENTITIES
+from tests.replay.listing import run
+
+A, B, C = ("ld.global.f32 %f1, [%rd4];\n", "ld.global.f32 %f2, [%rd4+256];\n",
+           "ld.global.f32 %f3, [%rd4+512];\n")
+OUT = "st.global.f32 [%rd5], %f9;\n"
+HA, HB = "ld.global.b16 %h1, [%rd4];\n", "ld.global.b16 %h2, [%rd4+256];\n"
+HC = "ld.global.b16 %h3, [%rd4+2];\n"
+HOUT = "st.global.b16 [%rd5], %h9;\n"
+
+EQUAL = {
+    "commute": (A + B + "add.rn.f32 %f9, %f1, %f2;\n" + OUT,
+                A + B + "add.rn.f32 %f9, %f2, %f1;\n" + OUT),
+    "sub-is-add-neg": (A + B + "sub.rn.f32 %f9, %f1, %f2;\n" + OUT,
+                       A + B + "neg.f32 %f4, %f2;\nadd.rn.f32 %f9, %f4, %f1;\n" + OUT),
+    "neg-involution": (A + "neg.f32 %f4, %f1;\nneg.f32 %f9, %f4;\n" + OUT,
+                       A + "mov.b32 %r9, %f1;\nxor.b32 %r9, %r9, 0x80000000;\n"
+                       "mov.b32 %f4, %r9;\nneg.f32 %f9, %f4;\n" + OUT),
+    "neg-through-mul": (A + B + "neg.f32 %f4, %f1;\nmul.rn.f32 %f9, %f4, %f2;\n" + OUT,
+                        A + B + "mul.rn.f32 %f4, %f1, %f2;\nneg.f32 %f9, %f4;\n" + OUT),
+    "add-minus-zero": (A + "add.rn.f32 %f9, %f1, 0f80000000;\n" + OUT,
+                       A + "mov.f32 %f9, %f1;\n" + OUT),
+    "add-plus-zero": (A + B + "add.rn.f32 %f4, %f1, 0f00000000;\nadd.rn.f32 %f9, %f4, %f2;\n" + OUT,
+                      A + B + "add.rn.f32 %f4, %f1, %f2;\nadd.rn.f32 %f9, %f4, 0f00000000;\n"
+                      + OUT),
+    "mul-one": (A + "mul.rn.f32 %f9, %f1, 0fBF800000;\n" + OUT, A + "neg.f32 %f9, %f1;\n" + OUT),
+    "mul-two": (A + "mul.rn.f32 %f9, %f1, 0f40000000;\n" + OUT,
+                A + "add.rn.f32 %f9, %f1, %f1;\n" + OUT),
+    "div-power-of-two": (A + "div.rn.f32 %f9, %f1, 0f40800000;\n" + OUT,
+                         A + "mul.rn.f32 %f9, %f1, 0f3E800000;\n" + OUT),
+    "rcp-is-div": (A + "rcp.rn.f32 %f9, %f1;\n" + OUT,
+                   A + "div.rn.f32 %f9, 0f3F800000, %f1;\n" + OUT),
+    "fma-unit-factor": (A + B + "fma.rn.f32 %f9, %f1, 0f3F800000, %f2;\n" + OUT,
+                        A + B + "add.rn.f32 %f9, %f1, %f2;\n" + OUT),
+    "fma-minus-zero": (A + B + "fma.rn.f32 %f9, %f1, %f2, 0f80000000;\n" + OUT,
+                       A + B + "mul.rn.f32 %f9, %f1, %f2;\n" + OUT),
+    "abs-abs": (A + "neg.f32 %f4, %f1;\nabs.f32 %f9, %f4;\n" + OUT,
+                A + "mov.b32 %r9, %f1;\nand.b32 %r9, %r9, 0x7fffffff;\nmov.b32 %f9, %r9;\n" + OUT),
+    "min-max-set": (A + B + C + "max.f32 %f4, %f1, %f2;\nmax.f32 %f9, %f4, %f3;\n" + OUT,
+                    A + B + C + "max.f32 %f4, %f3, %f2;\nmax.f32 %f5, %f4, %f1;\n"
+                    "max.f32 %f9, %f5, %f5;\n" + OUT),
+    "max-nan-bottom": (A + "max.NaN.f32 %f9, %f1, 0fFF800000;\n" + OUT,
+                       A + "mov.f32 %f9, %f1;\n" + OUT),
+    "compare-swap": (A + B + "setp.gt.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f1, %f2, %p1;\n" + OUT,
+                     A + B + "setp.lt.f32 %p1, %f2, %f1;\nselp.f32 %f9, %f1, %f2, %p1;\n" + OUT),
+    "select-not": (A + B + "setp.leu.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
+                   A + B + "setp.gt.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f1, %f2, %p1;\n" + OUT),
+    "fold": (A + "mov.f32 %f4, 0f3FC00000;\nadd.rn.f32 %f4, %f4, 0f3F000000;\n"
+             "mul.rn.f32 %f9, %f1, %f4;\n" + OUT,
+             A + "add.rn.f32 %f9, %f1, %f1;\n" + OUT),
+    "xor-select": (A + B + "mov.b32 %r9, %f1;\nmov.b32 %r10, %f2;\nxor.b32 %r11, %r9, %r10;\n"
+                   "setp.gt.f32 %p1, %f1, %f2;\nselp.b32 %r12, %r11, 0, %p1;\n"
+                   "xor.b32 %r13, %r9, %r12;\nmov.b32 %f9, %r13;\n" + OUT,
+                   A + B + "setp.gt.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
+}
+
+HALVES = {
+    "half-through-single": (HA + HB + "add.rn.f16 %h9, %h1, %h2;\n" + HOUT,
+                            HA + HB + "cvt.f32.f16 %f1, %h1;\ncvt.f32.f16 %f2, %h2;\n"
+                            "add.rn.f32 %f3, %f1, %f2;\ncvt.rn.f16.f32 %h9, %f3;\n" + HOUT),
+    "widen-narrow": (HA + "cvt.f32.f16 %f1, %h1;\ncvt.rn.f16.f32 %h9, %f1;\n" + HOUT,
+                     HA + "mov.b16 %h9, %h1;\n" + HOUT),
+    "neg-through-widen": (HA + "cvt.f32.f16 %f1, %h1;\nneg.f32 %f2, %f1;\n"
+                          "cvt.rn.f16.f32 %h9, %f2;\n" + HOUT,
+                          HA + "xor.b16 %h9, %h1, 0x8000;\n" + HOUT),
+    "narrow-order": (HA + HB + "cvt.f32.f16 %f1, %h1;\ncvt.f32.f16 %f2, %h2;\n"
+                     "max.f32 %f3, %f1, %f2;\ncvt.rn.f16.f32 %h9, %f3;\n" + HOUT,
+                     HA + HB + "max.f16 %h9, %h2, %h1;\n" + HOUT),
+    "fma-exact-product": (HA + HB + HC + "cvt.f32.f16 %f1, %h1;\ncvt.f32.f16 %f2, %h2;\n"
+                          "cvt.f32.f16 %f3, %h3;\nfma.rn.f32 %f4, %f1, %f2, %f3;\n"
+                          "cvt.rn.f16.f32 %h9, %f4;\n" + HOUT,
+                          HA + HB + HC + "cvt.f32.f16 %f1, %h1;\ncvt.f32.f16 %f2, %h2;\n"
+                          "cvt.f32.f16 %f3, %h3;\nmul.rn.f32 %f4, %f1, %f2;\n"
+                          "add.rn.f32 %f5, %f4, %f3;\ncvt.rn.f16.f32 %h9, %f5;\n" + HOUT),
+}
+
+BF = {
+    "bf16-shift": (HA + "cvt.f32.bf16 %f9, %h1;\n" + OUT,
+                   HA + "cvt.u32.u16 %r9, %h1;\nshl.b32 %r9, %r9, 16;\nmov.b32 %f9, %r9;\n" + OUT),
+    "widen-widen": (HA + "cvt.f32.bf16 %f1, %h1;\nmul.rn.f32 %f9, %f1, %f1;\n" + OUT,
+                    HA + "mov.b32 %r9, {0, %h1};\nmov.b32 %f1, %r9;\nmul.rn.f32 %f9, %f1, %f1;\n"
+                    + OUT),
+}
+
+DIFFERENT = {
+    "zero-minus": (A + "sub.rn.f32 %f9, 0f00000000, %f1;\n" + OUT, A + "neg.f32 %f9, %f1;\n" + OUT),
+    "plus-zero-is-not-x": (A + "add.rn.f32 %f9, %f1, 0f00000000;\n" + OUT,
+                           A + "mov.f32 %f9, %f1;\n" + OUT),
+    "seeded-sum": (A + B + "add.rn.f32 %f4, %f1, 0f00000000;\nadd.rn.f32 %f9, %f4, %f2;\n" + OUT,
+                   A + B + "add.rn.f32 %f9, %f1, %f2;\n" + OUT),
+    "fma-plus-zero": (A + B + "fma.rn.f32 %f9, %f1, %f2, 0f00000000;\n" + OUT,
+                      A + B + "mul.rn.f32 %f9, %f1, %f2;\n" + OUT),
+    "max-is-not-where": (A + B + "max.f32 %f9, %f2, %f1;\n" + OUT,
+                         A + B + "setp.gt.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f1, %f2, %p1;\n"
+                         + OUT),
+    "max-bottom-without-nan": (A + "max.f32 %f9, %f1, 0fFF800000;\n" + OUT,
+                               A + "mov.f32 %f9, %f1;\n" + OUT),
+    "twice-then-add": (A + B + "fma.rn.f32 %f9, %f1, 0f40000000, %f2;\n" + OUT,
+                       A + B + "add.rn.f32 %f4, %f1, %f1;\nadd.rn.f32 %f9, %f4, %f2;\n" + OUT),
+    "mul-add-neg": (A + B + "mul.rn.f32 %f4, %f1, %f2;\nadd.rn.f32 %f9, %f4, %f1;\n" + OUT,
+                    A + B + "sub.rn.f32 %f4, 0f00000000, %f1;\nmul.rn.f32 %f5, %f1, %f2;\n"
+                    "sub.rn.f32 %f9, %f5, %f4;\n" + OUT),
+    "fma-is-not-mul-add": (A + B + C + "fma.rn.f32 %f9, %f1, %f2, %f3;\n" + OUT,
+                           A + B + C + "mul.rn.f32 %f4, %f1, %f2;\nadd.rn.f32 %f9, %f4, %f3;\n"
+                           + OUT),
+    "sum-order": (A + B + C + "add.rn.f32 %f4, %f1, %f2;\nadd.rn.f32 %f9, %f4, %f3;\n" + OUT,
+                  A + B + C + "add.rn.f32 %f4, %f3, %f2;\nadd.rn.f32 %f9, %f4, %f1;\n" + OUT),
+    "div-by-three": (A + "div.rn.f32 %f9, %f1, 0f40400000;\n" + OUT,
+                     A + "mul.rn.f32 %f9, %f1, 0f3EAAAAAB;\n" + OUT),
+    "rounding-mode": (A + B + "add.rz.f32 %f9, %f1, %f2;\n" + OUT,
+                      A + B + "add.rn.f32 %f9, %f1, %f2;\n" + OUT),
+    "flush": (A + B + "add.rn.ftz.f32 %f9, %f1, %f2;\n" + OUT,
+              A + B + "add.rn.f32 %f9, %f1, %f2;\n" + OUT),
+    "mul-one-flushes": (A + "mul.rn.ftz.f32 %f9, %f1, 0f3F800000;\n" + OUT,
+                        A + "mov.f32 %f9, %f1;\n" + OUT),
+    "saturate": (A + B + "add.rn.sat.f32 %f9, %f1, %f2;\n" + OUT,
+                 A + B + "add.rn.f32 %f9, %f1, %f2;\n" + OUT),
+    "max-nan-mode": (A + B + "max.NaN.f32 %f9, %f1, %f2;\n" + OUT,
+                     A + B + "max.f32 %f9, %f1, %f2;\n" + OUT),
+    "min-of-max": (A + B + C + "max.f32 %f4, %f1, %f2;\nmin.f32 %f9, %f4, %f3;\n" + OUT,
+                   A + B + C + "max.f32 %f4, %f1, %f3;\nmin.f32 %f9, %f4, %f2;\n" + OUT),
+    "greater-or-unordered": (
+        A + B + "setp.gtu.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f1, 0f00000000, %p1;\n" + OUT,
+        A + B + "setp.gt.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f1, 0f00000000, %p1;\n" + OUT),
+    "another-element": (A + B + "add.rn.f32 %f9, %f1, %f1;\n" + OUT,
+                        A + B + "add.rn.f32 %f9, %f1, %f2;\n" + OUT),
+}
+
+NARROW_DIFFERENT = {
+    "f16-fma-through-single": (
+        HA + HB + HC + "fma.rn.f16 %h9, %h1, %h2, %h3;\n" + HOUT,
+        HA + HB + HC + "cvt.f32.f16 %f1, %h1;\ncvt.f32.f16 %f2, %h2;\ncvt.f32.f16 %f3, %h3;\n"
+        "fma.rn.f32 %f4, %f1, %f2, %f3;\ncvt.rn.f16.f32 %h9, %f4;\n" + HOUT),
+    "second-rounding": (
+        HA + HB + HC + "add.rn.f16 %h4, %h1, %h2;\nadd.rn.f16 %h9, %h4, %h3;\n" + HOUT,
+        HA + HB + HC + "cvt.f32.f16 %f1, %h1;\ncvt.f32.f16 %f2, %h2;\ncvt.f32.f16 %f3, %h3;\n"
+        "add.rn.f32 %f4, %f1, %f2;\nadd.rn.f32 %f4, %f4, %f3;\ncvt.rn.f16.f32 %h9, %f4;\n" + HOUT),
+}
+
+_EDGE32 = [0x00000000, 0x80000000, 0x3F800000, 0xBF800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000,
+           0xFF800000, 0x7FC00000, 0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x3EAAAAAB,
+           0x40490FDB, 0x7E800001, 0xC0000003, 0x33800001]
+_EDGE16 = [0x0000, 0x8000, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0x0001, 0x8001,
+           0x03FF, 0x0400, 0x3555, 0x4248, 0x77FF, 0xC003, 0x1001]
+
+
+def _edges(values: list[int], draw: int, stride: int) -> np.ndarray:
+    """256 elements; operands lie `stride` elements apart, combinations walk with the draw."""
+    rng = np.random.default_rng(draw)
+    out = rng.choice(np.array(values, dtype=np.uint64), 256)
+    if draw < 6:  # all pairs of the first operands, in order
+        pairs = list(itertools.product(values, values))[draw * 64 : draw * 64 + 64]
+        for i, (a, b) in enumerate(pairs):
+            step = stride // 64
+            out[step * i], out[stride + step * i] = a, b
+    elif draw % 2:
+        top = 8 * (4 if values is _EDGE32 else 2)
+        out = rng.integers(0, 1 << top, 256, dtype=np.uint64)
+        if values is _EDGE32:  # moderate exponents: sums that round
+            exponent = rng.integers(118, 136, 256, dtype=np.uint64)
+            out = (out & np.uint64(0x807FFFFF)) | exponent << np.uint64(23)
+        else:
+            exponent = rng.integers(8, 22, 256, dtype=np.uint64)
+            out = (out & np.uint64(0x83FF)) | exponent << np.uint64(10)
+    if values is _EDGE16:  # 99 * 331 = 2^15 + 1: a product that f32 rounds to a tie of f16
+        out[0], out[128], out[1] = 0x2230, 0x292C, 0x3C00
+    return out
+
+
+def _same_bytes(one: str, two: str, dtype: str, out: str) -> bool:
+    """Whether the bytes agree on all edge draws (NaN payloads aside)."""
+    raw = {"f32": np.uint32}.get(out, np.uint16)
+    for draw in range(16):
+        x = _edges(_EDGE32 if dtype == "f32" else _EDGE16, draw, 64 if dtype == "f32" else 128)
+        inputs = {"x": x, "y": np.zeros(256, dtype=np.uint64)}
+        a, b = (run(t, domain="bytes", dtype=dtype, out=out, inputs=inputs) for t in (one, two))
+        assert a.usable
+        assert b.usable
+        left, right = (canonical_nans(out, r.outputs["y"].words[1].astype(raw)) for r in (a, b))
+        if (left != right).any():
+            return False
+    return True
+
+
+ALL_EQUAL = {**{k: (*v, "f32", "f32") for k, v in EQUAL.items()},
+             **{k: (*v, "f16", "f16") for k, v in HALVES.items()},
+             **{k: (*v, "bf16", "f32") for k, v in BF.items()}}
+ALL_DIFFERENT = {**{k: (*v, "f32", "f32") for k, v in DIFFERENT.items()},
+                 **{k: (*v, "f16", "f16") for k, v in NARROW_DIFFERENT.items()}}
+
+
+@pytest.mark.parametrize("name", ALL_EQUAL)
+def test_identity_merges_and_is_exact_on_edge_values(name: str) -> None:
+    one, two, dtype, out = ALL_EQUAL[name]
+    a, b = run(one, dtype=dtype, out=out), run(two, dtype=dtype, out=out)
+    assert a.usable
+    assert first_difference(a, b) is None
+    assert a.digest == b.digest
+    assert _same_bytes(one, two, dtype, out)
+
+
+@pytest.mark.parametrize("name", ALL_DIFFERENT)
+def test_near_miss_keeps_two_maps_and_really_differs(name: str) -> None:
+    one, two, dtype, out = ALL_DIFFERENT[name]
+    a, b = run(one, dtype=dtype, out=out), run(two, dtype=dtype, out=out)
+    assert first_difference(a, b) is not None
+    assert a.digest != b.digest
+    assert not _same_bytes(one, two, dtype, out)
+
+
+def test_every_identity_of_the_table_has_a_test() -> None:
+    elsewhere = {"mma-zero-products", "mma-step"}  # tests/replay/test_matrix.py
+    assert set(IDENTITIES) - elsewhere <= set(ALL_EQUAL)
