@@ -59,7 +59,8 @@ class Rewriter:
 
     def child(self, fixed: dict[Node, Hash]) -> Rewriter:
         """Return a rewriter that gives some symbols (of a loop) other hashes."""
-        other = Rewriter(self.logic, self.pivots.values(), self.known)
+        free = [p for p in self.pivots.values() if p.atom not in fixed]
+        other = Rewriter(self.logic, free, self.known)
         other.fixed = {**self.fixed, **fixed}
         other.mask = self.mask
         for node in other.fixed:

@@ -142,12 +142,15 @@ class Values:
         """
         c = poly.const
         symbols = Poly(source, {m: v for m, v in poly.terms.items() if m})
-        top = 1 << min(symbols.tz(), source - 1)
-        low, high = (int(c.min()), int(c.max())) if isinstance(c, np.ndarray) else (c, c)
-        if (low, high) != (0, 0) and 0 <= low and high < top:
-            atom = self.cast(op, symbols, source)
-            return Poly(width, {(atom,): 1}).add(constant(width, c))
-        return Poly(width, {(self.cast(op, poly, source),): 1})
+        step = (1 << min(symbols.tz(), source - 1)) - 1
+        rest = c & (np.int64(step) if isinstance(c, np.ndarray) else step)
+        high = c - rest
+        if isinstance(high, np.ndarray):
+            if not bool((high == high[0]).all()):
+                return Poly(width, {(self.cast(op, poly, source),): 1})
+            high = int(high[0])
+        atom = self.cast(op, symbols.add(constant(source, high)), source)
+        return Poly(width, {(atom,): 1}).add(constant(width, rest))
 
     def cast(self, op: str, poly: Poly, source: int) -> Node:
         """Return the integer that a polynomial modulo 2**source stands for, as an atom."""

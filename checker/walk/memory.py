@@ -342,6 +342,59 @@ class MemoryOps:
                 np.subtract.at(self.shared.pending, index, 1)
                 self.shared.store(literal, value, mask)
 
+    # -- states of a loop
+    def snapshot(self) -> Any:
+        """Return the memory as it is now."""
+        return (self.shared.copy(), [list(g) for g in self.groups], list(self.open))
+
+    def restore(self, world: Any) -> None:
+        """Go back to a snapshot."""
+        shared, groups, opened = world
+        self.shared = shared.copy()
+        self.groups, self.open = [list(g) for g in groups], list(opened)
+
+    def generalise(self, a: Any, b: Any, g: Any) -> Any:
+        """Return a world that is a at counter 0 and b at counter 1; unlike bytes are unknown."""
+        shared = a[0].generalise(b[0], g.value)
+        groups: list[list[tuple[Any, Value, Any]]] = []
+        if len(a[1]) != len(b[1]) or a[2] or b[2]:
+            return None
+        for x, y in zip(a[1], b[1], strict=True):
+            if len(x) != len(y):
+                return None
+            group = []
+            for (at, v, m), (at2, v2, m2) in zip(x, y, strict=True):
+                made = g.value(v, v2)
+                if made is None or not np.array_equal(at, at2) or not np.array_equal(m, m2):
+                    return None
+                group.append((at, made, m))
+            groups.append(group)
+        return (shared, groups, [])
+
+    def matches(self, general: Any, after: Any, same: Any) -> bool:
+        """Tell whether a world is the general one at the next counter."""
+        if len(general[1]) != len(after[1]) or after[2]:
+            return False
+        for x, y in zip(general[1], after[1], strict=True):
+            if len(x) != len(y):
+                return False
+            for (at, v, m), (at2, v2, m2) in zip(x, y, strict=True):
+                if not np.array_equal(at, at2) or not np.array_equal(m, m2) or not same(v, v2):
+                    return False
+        return bool(general[0].matches(after[0], same))
+
+    def after_loop(self, before: Any) -> None:
+        """Forget what a loop wrote: nobody knows which iteration was the last."""
+        old = before[0]
+        shared = self.shared
+        shared._grow(old.size)
+        changed = shared.writer[:old.size] != old.writer
+        shared.writer[:old.size][changed] = -1
+        shared.writer[old.size:] = -1
+        if [len(x) for x in self.groups] or self.open:
+            shared.pending[:] = 0
+            self.groups, self.open = [], []
+
     # -- matrices of 8 x 8 halves
     def _rows(self, op: Op) -> Any:
         attr = op.attr

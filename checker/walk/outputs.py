@@ -60,8 +60,15 @@ def _is_copy(node: Node, depth: int = 12) -> bool:
         return True
     if depth == 0 or node.op not in ("gather", "mux", "select", "pack"):
         return False
+    if node.op == "select" and _reads(node.args[0]):
+        return False
     args = node.args[1:] if node.op == "select" else node.args
     return all(_is_copy(a, depth - 1) for a in args)
+
+
+def _reads(p: Node, depth: int = 12) -> bool:
+    """Tell whether a condition depends on loaded data."""
+    return p.op == "load" or depth == 0 or any(_reads(k, depth - 1) for k in p.kids)
 
 
 def slots_of(engine: Engine) -> list[Slot]:
@@ -108,43 +115,38 @@ def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
     ranked = sorted(groups.items(), key=lambda kv: _rest_key(kv[0]))
     for rest, parts in ranked:
         singles = [(m[0], c) for m, c in parts.items() if len(m) == 1 and m[0] not in pivots
-                   and not isinstance(c, np.ndarray)]
-        singles.sort(key=lambda item: (abs(item[1]), item[0].attr))
+                   and not isinstance(c, np.ndarray) and c > 0]
+        singles.sort(key=lambda item: (item[1], item[0].attr))
         if singles:
-            atom, scale = singles[0]
-            offset = parts.get((), 0)
-            if not rest and unit > 1:
-                scaled = _over(unit, scale, offset)
-                if scaled is not None:
-                    scale, offset = scaled
-            if scale < 0:
-                continue
-            lifted = None
-            if atom.poly is not None and atom.op in ("sext", "zext"):
-                if scale != 1:
-                    continue
-                lifted = atom
-                (atom,), scale = next(iter(atom.poly.terms.items()))
-                if atom in pivots or scale < 0:
-                    continue
-                y = engine.forest.make("y", f"{path}/{lifted.op}|", width=64)
-                form = Poly(0, {(atom,): scale}).add(constant(0, offset))
-                bounds = form.range()
-                width = lifted.poly.width if lifted.poly else 32
-                exact = bounds is not None and bounds[0] >= 0 and bounds[1] < 1 << (width - 1)
-                pivots[atom] = Pivot(atom, y, scale, offset, width, exact, lifted)
-                continue
-            y = engine.forest.make("y", f"{path}|{_rest_key(rest)}", width=64, low=None, high=None)
-            form = Poly(0, {(atom,): scale}).add(constant(0, offset))
-            bounds = form.range()
-            exact = bounds is not None and bounds[0] >= 0 and \
-                bounds[1] < 1 << (poly.width - 1 if poly.width else 62)
-            pivots[atom] = Pivot(atom, y, scale, offset, poly.width, exact)
+            pivot = _pivot(engine, singles[0], parts.get((), 0), poly.width,
+                           f"{path}|{_rest_key(rest)}", 1 if rest else unit)
+            if pivot.atom not in pivots and pivot.scale > 0:
+                pivots[pivot.atom] = pivot
     casts = [a for mono in poly.terms for a in mono if a.op in ("sext", "zext") and a.poly]
     casts.sort(key=lambda a: _shape_key(a))
     for atom in casts:
         assert atom.poly is not None
         find_pivots(engine, atom.poly, f"{path}/{atom.op}", 1, pivots)
+
+
+def _pivot(engine: Engine, single: tuple[Node, int], offset: Any, width: int, path: str,
+           unit: int) -> Pivot:
+    """Return the coordinate y = scale * atom + offset that one group of an address defines."""
+    atom, scale = single
+    lifted = None
+    if atom.poly is not None:  # unit * (ext(scale * index) + offset): y lives inside the cast
+        lifted, unit = atom, scale
+        ((atom,), scale), = lifted.poly.terms.items()  # type: ignore[union-attr]
+        width, path = lifted.poly.width, f"{path}/{lifted.op}"  # type: ignore[union-attr]
+    elif scale % unit == 0:
+        scale //= unit
+    else:
+        unit = 1
+    offset = offset // unit
+    y = engine.forest.make("y", path, width=64)
+    bounds = Poly(0, {(atom,): scale}).add(constant(0, offset)).range()
+    exact = bounds is not None and bounds[0] >= 0 and bounds[1] < 1 << ((width or 63) - 1)
+    return Pivot(atom, y, scale, offset, width, exact, lifted)
 
 
 def _block_part(atom: Node, engine: Engine) -> bool:
@@ -166,14 +168,6 @@ def _shape_key(atom: Node) -> str:
     inner = sorted(
         "*".join(sorted(f"{a.op}:{a.attr}" for a in mono)) for mono in atom.poly.terms if mono)
     return f"{atom.op}:{atom.attr}({'+'.join(inner)})"
-
-
-def _over(unit: int, scale: int, offset: Any) -> tuple[int, Any] | None:
-    if scale % unit:
-        return None
-    if isinstance(offset, np.ndarray):
-        return None if bool((offset % unit).any()) else (scale // unit, offset // unit)
-    return None if offset % unit else (scale // unit, offset // unit)
 
 
 # --- guards -----------------------------------------------------------------------------------

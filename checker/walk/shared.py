@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.nodes import Node
 from checker.tree.values import Value, Values
 
 __all__ = ["Shared"]
@@ -176,10 +175,45 @@ class Shared:
         index = self._bytes(address, width // 8, active)
         return bool((self.writer[index] >= 0).all())
 
-    def state_key(self) -> list[tuple[int, int]]:
-        """Return the extents in use, for comparing states."""
-        used = np.flatnonzero(self.writer >= 0)
-        return [] if not len(used) else [(int(used[0]), int(used[-1]))]
+    # -- loops
+    def generalise(self, other: Shared, value: Callable[[Value, Value], Value | None]) -> Shared:
+        """Return the bytes of two states as one, by `value`; what does not agree is unknown."""
+        self._grow(other.size)
+        out = other.copy()
+        out._grow(self.size)
+        size = self.size
+        mine, theirs = self.writer[:size], out.writer[:size]
+        alike = (mine >= 0) & (theirs >= 0) & (self.lane[:size] == out.lane[:size]) & (
+            self.off[:size] == out.off[:size])
+        writer = np.full(size, _NOBODY, dtype=np.int64)
+        pairs = np.unique(np.stack((mine[alike], theirs[alike]), axis=1), axis=0)
+        for x, y in pairs.tolist():
+            made = value(self.entries[x], other.entries[y])
+            if made is None:
+                continue
+            where = alike & (mine == x) & (theirs == y)
+            if made is other.entries[y]:
+                writer[where] = y
+                continue
+            writer[where] = len(out.entries)
+            out.entries.append(made)
+        out.writer[:size] = writer
+        out.writer[size:] = _NOBODY
+        return out
+
+    def matches(self, after: Shared, same: Callable[[Value, Value], bool]) -> bool:
+        """Tell whether another state holds all that this one knows."""
+        known = np.flatnonzero(self.writer >= 0)
+        if not len(known):
+            return True
+        if int(known[-1]) >= after.size:
+            return False
+        w = after.writer[known]
+        if bool((w < 0).any()) or bool((after.lane[known] != self.lane[known]).any()) \
+                or bool((after.off[known] != self.off[known]).any()):
+            return False
+        pairs = np.unique(np.stack((self.writer[known], w), axis=1), axis=0)
+        return all(same(self.entries[x], after.entries[y]) for x, y in pairs.tolist())
 
 
 def _grain(writer: Table, lane: Table, off: Table, count: int) -> int:
@@ -197,5 +231,3 @@ def _grain(writer: Table, lane: Table, off: Table, count: int) -> int:
         grain //= 2
     return 1
 
-
-_ = Node

@@ -1,0 +1,279 @@
+"""Generalisation over a loop counter: from two states to one that gives both, and back.
+
+In: values before and after some iterations. Out: a value in which what grew linearly contains the
+counter; `Replacer` puts something else for the counter. Nothing here is trusted: the loop's proof
+runs the general state and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checker.tree.nodes import Node
+from checker.tree.poly import Poly, TooLarge
+from checker.tree.rewrite import Rewriter
+from checker.tree.values import Value
+
+if TYPE_CHECKING:
+    from checker.walk.engine import Engine
+
+__all__ = ["Generaliser", "Replacer", "dependent"]
+
+
+def dependent(v: Value | None, mask: int) -> bool:
+    """Tell whether a value depends on any of the symbols in a bit mask."""
+    if v is None:
+        return False
+    if isinstance(v, Node):
+        return bool(v.deps & mask)
+    return any(a.deps & mask for mono in v.terms for a in mono)
+
+
+class Generaliser:
+    """Anti-unification of values over one counter (0 gives the first, 1 the second)."""
+
+    def __init__(self, engine: Engine, kappa: Node) -> None:
+        self.engine = engine
+        self.kappa = kappa
+        self.memo: dict[tuple[int, int], Node | None] = {}
+
+    def value(self, a: Value | None, b: Value | None) -> Value | None:
+        """Return a value that is a at counter 0 and b at counter 1, or None."""
+        if a is None and b is None:
+            return self.engine.values.undefined(1)
+        if a is None or b is None:
+            return None
+        if isinstance(a, Poly) and isinstance(b, Poly):
+            return self.poly(a, b)
+        if isinstance(a, Poly) or isinstance(b, Poly):
+            return self.node(self.engine.values.node(a), self.engine.values.node(b))
+        return self.node(a, b)
+
+    def poly(self, a: Poly, b: Poly) -> Poly | None:
+        """The same for polynomials: equal terms stay, literals grow by the counter."""
+        if a.width != b.width:
+            return None
+        gap = b.sub(a)
+        if not gap.terms:
+            return a
+        left = {m: c for m, c in a.terms.items() if m not in b.terms}
+        right = {m: c for m, c in b.terms.items() if m not in a.terms}
+        if not self._varying(gap):
+            grown = Poly(a.width, {(self.kappa,): 1}).mul(gap)
+            return a.add(grown)
+        common = Poly(a.width, {m: c for m, c in a.terms.items() if m not in left})
+        rest = b.sub(Poly(a.width, right)).sub(common)
+        if self._varying(rest):
+            return None
+        total = common
+        if rest.terms:
+            total = total.add(Poly(a.width, {(self.kappa,): 1}).mul(rest))
+        for mono, c in left.items():
+            found = self._match(mono, c, right)
+            if found is None:
+                return None
+            total = total.add(Poly(a.width, {found: 1}).scale(c))
+        return total if not right else None
+
+    def _varying(self, gap: Poly) -> bool:
+        """Whether the difference holds atoms that are better generalised themselves."""
+        return any(a.op not in ("param", "sreg", "kappa") and not (
+            a.op in ("sext", "zext") and a.poly is not None and a.poly.atom() is not None)
+            for mono in gap.terms for a in mono)
+
+    def _match(self, mono: tuple[Node, ...], c: Any, right: dict[Any, Any]
+               ) -> tuple[Node, ...] | None:
+        for other, c2 in list(right.items()):
+            if len(other) != len(mono) or not _equal_coef(c, c2):
+                continue
+            rest_a = [x for x in mono if x not in other]
+            rest_b = [x for x in other if x not in mono]
+            if len(rest_a) != 1 or len(rest_b) != 1:
+                continue
+            made = self.node(rest_a[0], rest_b[0])
+            if made is None:
+                continue
+            del right[other]
+            kept = [x for x in mono if x in other]
+            return tuple(sorted((*kept, made), key=lambda n: n.serial))
+        return None
+
+    def node(self, a: Node, b: Node) -> Node | None:
+        """The same for nodes of one shape."""
+        if a is b:
+            return a
+        memo = (a.serial, b.serial)
+        if memo not in self.memo:
+            self.memo[memo] = self._node(a, b)
+        return self.memo[memo]
+
+    def _node(self, a: Node, b: Node) -> Node | None:
+        if (a.op, a.attr, a.width, len(a.args)) != (b.op, b.attr, b.width, len(b.args)) \
+                or a.op in ("phi", "kappa", "fold", "undef", "opaque", "param", "sreg", "lanes"):
+            return None
+        if (a.table is None) != (b.table is None) or (
+                a.table is not None and b.table is not None
+                and not np.array_equal(a.table, b.table)):
+            return None
+        args = [self.node(x, y) for x, y in zip(a.args, b.args, strict=True)]
+        if any(x is None for x in args) and a.op in ("fadd", "fmul", "ffma", "and", "or", "fmax",
+                                                     "fmin") and len(a.args) >= 2:
+            swapped = self._swapped(a, b)
+            if swapped is None:
+                return None
+            args = list(swapped)
+        if any(x is None for x in args):
+            return None
+        poly = None
+        if a.poly is not None and b.poly is not None:
+            poly = self.poly(a.poly, b.poly)
+            if poly is None:
+                return None
+        return remake(self.engine, a, [x for x in args if x is not None], poly)
+
+    def _swapped(self, a: Node, b: Node) -> list[Node | None] | None:
+        x = self.node(a.args[0], b.args[1])
+        y = self.node(a.args[1], b.args[0])
+        rest = [self.node(p, q) for p, q in zip(a.args[2:], b.args[2:], strict=True)]
+        out = [x, y, *rest]
+        return None if any(n is None for n in out) else out
+
+    def private(self, a: dict[int, Any], b: dict[int, Any]) -> dict[int, Any] | None:
+        """Generalise local memory."""
+        out: dict[int, Any] = {}
+        for k in {*a, *b}:
+            x, y = a.get(k), b.get(k)
+            if x is None or y is None or x[1] != y[1]:
+                out[k] = None
+                continue
+            made = self.value(x[0], y[0])
+            out[k] = None if made is None else (made, x[1])
+        return out
+
+    def comparer(self, shift: Rewriter) -> Callable[[Value | None, Value | None], bool]:
+        """Return a test whether a general value, with the counter one higher, is another value."""
+        values = self.engine.values
+        plain = Rewriter(self.engine.logic)
+
+        def same(general: Value | None, other: Value | None) -> bool:
+            if general is None or other is None:
+                return general is None and other is None
+            x = general if isinstance(general, Node) else values.forest.number(general)
+            y = other if isinstance(other, Node) else values.forest.number(other)
+            hx, hy = shift.h(x), plain.h(y)
+            return bool((hx == hy).all())
+
+        return same
+
+
+def _equal_coef(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return bool(np.array_equal(a, b))
+    return bool(a == b)
+
+
+def remake(engine: Engine, like: Node, args: list[Node], poly: Poly | None) -> Node:
+    """Build a node like another one with other children, through the usual makers."""
+    forest, values, logic = engine.forest, engine.values, engine.logic
+    op = like.op
+    if op == "ge0" and poly is not None:
+        return logic.at_least_zero(poly)
+    if op == "eq0" and poly is not None and poly.is_const:
+        return forest.lanes_node(poly.to_width(poly.width or 63).unsigned_const(forest.lanes) == 0)
+    if op == "and":
+        return logic.conjunction(args)
+    if op == "or":
+        return logic.disjunction(args)
+    if op == "not":
+        return logic.negate(args[0])
+    if op == "int" and poly is not None:
+        return values.node(poly)
+    if op == "gather" and like.table is not None:
+        return forest.gather(args[0], like.table)
+    if op == "mux" and like.table is not None:
+        return forest.mux(like.table, args)
+    if op == "select":
+        return values.node(values.select(args[0], args[1], args[2], like.width))
+    if op == "pack":
+        return values.node(values.pack(args))
+    return forest.make(op, like.attr, width=like.width, args=args, poly=poly, table=like.table,
+                       extra=like.extra, low=like.low, high=like.high,
+                       may_neg_zero=like.may_neg_zero)
+
+
+class Replacer:
+    """Puts polynomials for symbols, rebuilding what depends on them."""
+
+    def __init__(self, engine: Engine, table: dict[Node, Poly]) -> None:
+        self.engine = engine
+        self.table = table
+        self.mask = 0
+        for n in table:
+            self.mask |= n.deps
+        self.memo: dict[Node, Node] = {}
+        self.plain = Rewriter(engine.logic)
+
+    def hash(self, v: Value) -> bytes:
+        """Return the hash of a value after replacement."""
+        made = self.node(v) if isinstance(v, Node) else self.engine.forest.number(self.poly(v))
+        return made.h.tobytes()
+
+    def plain_hash(self, v: Value) -> bytes:
+        """Return the hash of a value as it stands."""
+        made = v if isinstance(v, Node) else self.engine.forest.number(v)
+        return made.h.tobytes()
+
+    def node(self, root: Node) -> Node:
+        """Return a node with its symbols replaced."""
+        if not root.deps & self.mask:
+            return root
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in self.memo:
+                stack.pop()
+                continue
+            if node.op == "fold":
+                raise TooLarge
+            waiting = [k for k in node.kids if k.deps & self.mask and k not in self.memo
+                       and k not in self.table]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            args = [self.memo.get(a, a) if a.deps & self.mask else a for a in node.args]
+            poly = self.poly(node.poly) if node.poly is not None else None
+            self.memo[node] = remake(self.engine, node, args, poly)
+        return self.memo[root]
+
+    def poly(self, poly: Poly) -> Poly:
+        """Return a polynomial with its symbols replaced."""
+        total = Poly(poly.width, {})
+        values = self.engine.values
+        for mono, c in poly.terms.items():
+            part = Poly(poly.width, {(): 1}).scale(c)
+            for atom in mono:
+                if atom in self.table:
+                    put = self.table[atom]
+                    part = part.mul(Poly(poly.width, dict(put.terms)))
+                    continue
+                if atom.deps & self.mask:
+                    if atom.op == "bit":
+                        bit = values.bit(self.node(atom.args[0]))
+                        part = part.mul(Poly(poly.width, bit))
+                        continue
+                    atom = self.node(atom) if atom.op not in ("sext", "zext") else atom
+                    if atom.op in ("sext", "zext") and atom.poly is not None:
+                        inner = self.poly(atom.poly)
+                        widen = values.sext if atom.op == "sext" else values.zext
+                        part = part.mul(widen(inner, inner.width, poly.width))
+                        continue
+                    part = part.mul(values.poly(atom, poly.width)
+                                    if atom.op == "int" else Poly(poly.width, {(atom,): 1}))
+                    continue
+                part = part.mul(Poly(poly.width, {(atom,): 1}))
+            total = total.add(part)
+        return total

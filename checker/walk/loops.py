@@ -1,0 +1,504 @@
+"""Loops: proved by induction on the abstract state, never sampled.
+
+In: the engine at a loop header. Out: the states on the loop's exits. Accumulators become symbols;
+iterations run on the abstract state; state q and state q + P are generalised over a counter, and P
+iterations from the general state must give the general state again. Each iteration's step must be
+one template of the iteration number. Anything else makes the loop's results unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from checker.core import OPS
+from checker.tree.folds import make_fold
+from checker.tree.nodes import Node
+from checker.tree.poly import Poly
+from checker.tree.rewrite import Pivot, Rewriter
+from checker.tree.values import Value
+from checker.walk.flow import Loop
+from checker.walk.general import Generaliser, Replacer, dependent
+from checker.walk.state import GiveUp, State
+
+if TYPE_CHECKING:
+    from checker.walk.engine import Engine
+
+__all__ = ["run_loop"]
+
+MAX_PERIOD = 8
+MAX_LEAD = 4
+MAX_EXACT = 4096
+
+
+@dataclass(slots=True)
+class Iteration:
+    """One iteration: the state it starts from, the one on its back edge, its exits, its effects."""
+
+    start: State
+    back: State | None
+    cond: Node
+    exits: list[tuple[int, State]]
+    world: Any  # the memory after it
+    stores: list[Any] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Summary:
+    """What holds in iteration k: values on the exit edge, accumulator steps, the condition."""
+
+    steps: dict[int, Node]
+    cond: Node
+    exit_target: int
+    exit_regs: dict[int, Value | None]
+    header_exit: bool
+
+
+def run_loop(engine: Engine, loop: Loop, state: State) -> list[tuple[int, State]]:
+    """Return the states on the loop's exit edges."""
+    return _Runner(engine, loop, state).run()
+
+
+class _Runner:
+    """The proof for one loop."""
+
+    def __init__(self, engine: Engine, loop: Loop, state: State) -> None:
+        self.engine = engine
+        self.loop = loop
+        self.entry = state
+        self.path = state.path
+        self.depth = len(engine.loop_stack)
+        forest = engine.forest
+        self.kappa = forest.make("kappa", str(self.depth), width=32, low=0, high=(1 << 31) - 2,
+                                 fresh_bit=True)
+        self.carried = self._carried()
+        self.accumulators = [r for r in self.carried if r in self._cyclic()]
+        self.phis: dict[int, Node] = {}
+        self.iterations: list[Iteration] = []
+        self.rewriter = Rewriter(engine.logic)
+        self.world: Any = None
+
+    # -- which registers
+    def _body_ops(self) -> Any:
+        for b in self.loop.blocks:
+            block = self.engine.flow.blocks[b]
+            yield from self.engine.program.ops[block.start:block.end]
+
+    def _carried(self) -> list[int]:
+        live = self.engine.flow.blocks[self.loop.header].live_in
+        written = {d for op in self._body_ops() for d in op.dst}
+        return sorted(r for r in written if live >> r & 1)
+
+    def _cyclic(self) -> set[int]:
+        """Registers in a cyclic dependence that a float or matrix operation takes part in."""
+        succ: dict[int, set[int]] = {}
+        heavy: set[tuple[int, int]] = set()
+        for op in self._body_ops():
+            reads = [s for s in op.src if isinstance(s, int)]
+            if op.guard is not None:
+                reads.append(op.guard.reg)
+            kind = OPS[op.name].kind
+            for d in op.dst:
+                for r in reads:
+                    succ.setdefault(r, set()).add(d)
+                    if kind in ("float", "matrix") or (kind == "cvt" and r != d):
+                        heavy.add((r, d))
+        component = _components(succ)
+        busy = {component[r] for r, d in heavy if component[r] == component[d]}
+        return {r for r in component if component[r] in busy}
+
+    # -- running
+    def run(self) -> list[tuple[int, State]]:
+        engine = self.engine
+        snapshot = self._snapshot()
+        self.world = snapshot[0]
+        exact = self._run_exactly(snapshot)
+        if exact is not None:
+            return exact
+        self._restore(snapshot)
+        for _ in range(8):
+            again = self._prove()
+            if again is not None:
+                return again
+            self._restore(snapshot)  # more accumulators were found
+        raise GiveUp("loop", "a loop whose state does not settle", engine.site)
+
+    def _run_exactly(self, snapshot: Any) -> list[tuple[int, State]] | None:
+        """Unroll a loop whose trip count is a small literal (no symbol decides)."""
+        engine = self.engine
+        first = self._iterate(self.entry.copy(), keep=True)
+        if first.cond not in (engine.forest.true, engine.forest.false):
+            return None
+        edges = list(first.exits)
+        current, count = first, 1
+        budget = 64
+        while current.cond is engine.forest.true and current.back is not None:
+            if count >= budget or len(engine.forest.nodes) > engine.forest.max_nodes // 2:
+                return None
+            current = self._iterate(current.back.copy(), keep=True)
+            if current.cond not in (engine.forest.true, engine.forest.false):
+                return None
+            edges += current.exits
+            count += 1
+        for _target, out in edges:
+            out.path = self.path
+        return edges
+
+    def _iterate(self, start: State, keep: bool = False) -> Iteration:
+        """Run the body once; the path inside is relative to the loop's entry."""
+        engine = self.engine
+        begin = len(engine.found.stores)
+        kept = start.copy()
+        start.path = self.path
+        known = self.path.args if self.path.op == "and" else (self.path,)
+        engine.loop_stack.append(self.kappa)
+        try:
+            leaving = engine.region(self.loop.blocks, self.loop, self.loop.header, start)
+        finally:
+            engine.loop_stack.pop()
+        backs = leaving.pop(self.loop.header, [])
+        back = engine.merge(backs, engine.flow.blocks[self.loop.header].live_in) if backs else None
+        cond = engine.logic.given(back.path, known) if back is not None else engine.forest.false
+        exits = [(t, s) for t, states in leaving.items() for s in states]
+        stores = engine.found.stores[begin:]
+        if not keep:
+            del engine.found.stores[begin:]
+        return Iteration(kept, back, cond, exits, engine.memory.snapshot(), stores)
+
+    def _snapshot(self) -> Any:
+        found = self.engine.found
+        return (self.engine.memory.snapshot(), len(found.stores), list(found.findings),
+                dict(self.engine.memory.versions), list(found.unmodelled))
+
+    def _restore(self, snapshot: Any) -> None:
+        world, stores, findings, versions, unmodelled = snapshot
+        self.engine.memory.restore(world)
+        del self.engine.found.stores[stores:]
+        self.engine.found.findings = list(findings)
+        self.engine.found.unmodelled = list(unmodelled)
+        self.engine.memory.versions = dict(versions)
+
+    def _phi(self, r: int) -> Node:
+        node = self.phis.get(r)
+        if node is None:
+            width = self.engine.program.reg_widths[r]
+            node = self.phis[r] = self.engine.forest.make(
+                "phi", f"{self.depth}.{r}", width=width, low=0 if width > 1 else None,
+                high=(1 << width) - 1 if width > 1 else None, fresh_bit=True)
+        return node
+
+    def _with_phis(self, state: State) -> State:
+        out = state.copy()
+        for r in self.accumulators:
+            out.regs[r] = self._phi(r)
+        return out
+
+    # -- the proof
+    def _prove(self) -> list[tuple[int, State]] | None:
+        engine = self.engine
+        self.iterations = []
+        state = self._with_phis(self.entry)
+        worlds = [engine.memory.snapshot()]
+        starts = [state]
+        limit = MAX_LEAD + 2 * MAX_PERIOD
+        tried: set[tuple[int, int]] = set()
+        for _ in range(limit):
+            it = self._iterate(starts[-1].copy())
+            self.iterations.append(it)
+            if it.back is None:
+                raise GiveUp("loop", "a loop without a way back", engine.site)
+            if self._grow_accumulators(it):
+                return None
+            starts.append(self._with_phis(it.back))
+            worlds.append(it.world)
+            after = len(starts) - 1
+            for period in range(1, min(after, MAX_PERIOD) + 1):
+                lead = after - period
+                if lead > MAX_LEAD or (lead, period) in tried:
+                    continue
+                tried.add((lead, period))
+                proved = self._induction(starts, worlds, lead, period)
+                if proved is not None:
+                    return proved
+            engine.memory.restore(worlds[-1])
+        raise GiveUp("loop", "no period of the loop's state was found", engine.site)
+
+    def _grow_accumulators(self, it: Iteration) -> bool:
+        """A carried value that depends on an accumulator is one itself."""
+        mask = 0
+        for p in self.phis.values():
+            mask |= p.deps
+        assert it.back is not None
+        more = [r for r in self.carried if r not in self.accumulators
+                and it.back.regs[r] is not None and dependent(it.back.regs[r], mask)]
+        self.accumulators += more
+        return bool(more)
+
+    def _induction(self, starts: list[State], worlds: list[Any], lead: int, period: int
+                   ) -> list[tuple[int, State]] | None:
+        """Generalise start[lead] and start[lead + period], run `period` iterations, compare."""
+        engine = self.engine
+        g = Generaliser(engine, self.kappa)
+        general = starts[lead].copy()
+        for r in self.carried:
+            if r in self.accumulators:
+                continue
+            made = g.value(starts[lead].regs[r], starts[lead + period].regs[r])
+            if made is None:
+                return None
+            general.regs[r] = made
+        private = g.private(starts[lead].private, starts[lead + period].private)
+        if private is None:
+            return None
+        general.private = private
+        world = engine.memory.generalise(worlds[lead], worlds[lead + period], g)
+        if world is None:
+            return None
+        engine.memory.restore(world)
+        findings = list(engine.found.findings)
+        state, runs = general, []
+        for _ in range(period):
+            it = self._iterate(state.copy(), keep=True)
+            if it.back is None:
+                engine.found.findings = findings
+                return None
+            runs.append(it)
+            state = self._with_phis(it.back)
+        if not self._again(general, world, state, engine.memory.snapshot(), g):
+            self._drop(runs)
+            engine.found.findings = findings
+            return None
+        summary = self._summarise(runs, lead, period)
+        if summary is None:
+            self._drop(runs)
+            engine.found.findings = findings
+            return None
+        if any(it.stores for it in runs):
+            self._place_stores(runs, lead, period, summary)
+        return self._leave(summary)
+
+    def _drop(self, runs: list[Iteration]) -> None:
+        for it in runs:
+            for event in it.stores:
+                if event in self.engine.found.stores:
+                    self.engine.found.stores.remove(event)
+
+    def _again(self, general: State, world: Any, state: State, after: Any, g: Generaliser) -> bool:
+        """Tell whether the state after is the general state at counter + 1."""
+        shift = Rewriter(self.engine.logic, [Pivot(self.kappa, self.kappa, 1, -1, 0, True)])
+        same = g.comparer(shift)
+        for r in self.carried:
+            if r not in self.accumulators and not same(general.regs[r], state.regs[r]):
+                return False
+        for k, v in general.private.items():
+            w = state.private.get(k)
+            if v is not None and (w is None or v[1] != w[1] or not same(v[0], w[0])):
+                return False
+        return bool(self.engine.memory.matches(world, after, same))
+
+    # -- templates of the iteration number
+    def _summarise(self, runs: list[Iteration], lead: int, period: int) -> Summary | None:
+        """Return one template of k that gives iteration k for all k."""
+        everything = [*self.iterations[:lead], *runs]
+        for it in everything:
+            if len(it.exits) != 1:
+                raise GiveUp("loop", "a loop with several exits", self.engine.site)
+        first = self._template(runs[0], 0)
+        if period > 1 or lead:
+            first = self._common(runs, lead, period)
+        return first
+
+    def _template(self, it: Iteration, _k: int) -> Summary:
+        values = self.engine.values
+        assert it.back is not None
+        steps: dict[int, Node] = {}
+        for r in self.accumulators:
+            v = it.back.regs[r]
+            steps[r] = values.undefined(self.engine.program.reg_widths[r]) if v is None \
+                else v if isinstance(v, Node) else values.node(v)
+        target, out = it.exits[0]
+        live = self.engine.flow.blocks[target].live_in
+        regs = {r: v for r, v in enumerate(out.regs)
+                if live >> r & 1 and (v is not self.entry.regs[r] or r in self.phis)}
+        header_exit = all(regs.get(r) is self.phis[r] for r in self.accumulators if r in regs) \
+            and bool(regs)
+        return Summary(steps, it.cond, target, regs, header_exit)
+
+    def _common(self, runs: list[Iteration], lead: int, period: int) -> Summary | None:
+        """Unify the iterations into one template; check it against every one of them."""
+        engine = self.engine
+        k = Poly(32, {(self.kappa,): 1})
+        known = [self._template(it, i) for i, it in enumerate(self.iterations[:lead + period])]
+        base = known[0]
+        g = Generaliser(engine, self.kappa)
+        if len(known) < 2:
+            return None
+        unified = self._unify(g, known[0], known[1])
+        if unified is None:
+            return None
+        wanted = [(Poly(32, {(): i} if i else {}), t) for i, t in enumerate(known)]
+        for i, it in enumerate(runs):
+            at = k.scale(period).add(Poly(32, {(): lead + i} if lead + i else {}))
+            wanted.append((at, self._template(it, i)))
+        for at, t in wanted:
+            if not self._instance(unified, at, t):
+                return None
+        unified.exit_target = base.exit_target
+        return unified
+
+    def _unify(self, g: Generaliser, a: Summary, b: Summary) -> Summary | None:
+        steps: dict[int, Node] = {}
+        for r, s in a.steps.items():
+            made = g.value(s, b.steps[r])
+            if not isinstance(made, Node):
+                return None
+            steps[r] = made
+        cond = g.value(a.cond, b.cond)
+        if not isinstance(cond, Node):
+            return None
+        regs: dict[int, Value | None] = {}
+        for r, v in a.exit_regs.items():
+            regs[r] = g.value(v, b.exit_regs.get(r))  # None: unknown afterwards
+        return Summary(steps, cond, a.exit_target, regs, a.header_exit)
+
+    def _instance(self, general: Summary, at: Poly, t: Summary) -> bool:
+        """Tell whether a template at counter value `at` is the given one."""
+        replace = Replacer(self.engine, {self.kappa: at})
+
+        def equal(x: Value | None, y: Value | None) -> bool:
+            if x is None or y is None:
+                return x is None
+            return replace.hash(x) == replace.plain_hash(y)
+
+        if not all(equal(s, t.steps[r]) for r, s in general.steps.items()):
+            return False
+        if not equal(general.cond, t.cond):
+            return False
+        for r, v in list(general.exit_regs.items()):
+            if v is not None and not equal(v, t.exit_regs.get(r)):
+                general.exit_regs[r] = None
+        return True
+
+    # -- afterwards
+    def _leave(self, summary: Summary) -> list[tuple[int, State]]:
+        engine = self.engine
+        forest, values = engine.forest, engine.values
+        replace = Replacer(engine, {self.kappa: Poly(32, {(self.kappa,): 1, (): -1})})
+        before = replace.node(summary.cond)  # the condition at counter - 1
+        start = Replacer(engine, {self.kappa: Poly(32, {})}).node(before)
+        known = self.path.args if self.path.op == "and" else (self.path,)
+        form, cond = ("while", summary.cond) if summary.header_exit else ("do", summary.cond)
+        if form == "do" and self._closed(start) and engine.logic.implies(known, start):
+            form, cond = "while", before
+        self._check_lanes(summary)
+        order = list(summary.steps)
+        phis = [self.phis[r] for r in order]
+        inits = [self._initial(r) for r in order]
+        steps = [summary.steps[r] for r in order]
+        out = self.entry.copy()
+        out.path = self.path
+        for r, v in summary.exit_regs.items():
+            out.regs[r] = self._after(v, r, form, cond, phis, inits, steps, summary)
+        engine.memory.after_loop(self.world)
+        del forest, values
+        return [(summary.exit_target, out)]
+
+    def _closed(self, p: Node) -> bool:
+        mask = self.kappa.deps
+        for phi in self.phis.values():
+            mask |= phi.deps
+        return not p.deps & mask
+
+    def _initial(self, r: int) -> Node:
+        v = self.entry.regs[r]
+        if v is None:
+            return self.engine.values.undefined(self.engine.program.reg_widths[r])
+        return self.engine.values.node(v)
+
+    def _after(self, v: Value | None, r: int, form: str, cond: Node, phis: list[Node],
+               inits: list[Node], steps: list[Node], summary: Summary) -> Value:
+        engine = self.engine
+        width = engine.program.reg_widths[r]
+        if v is None:
+            return engine.forest.make("opaque", f"after a loop|{r}", width=width)
+        node = v if isinstance(v, Node) else engine.values.node(v)
+        if self._closed(node):
+            return v
+        if form == "while" and not summary.header_exit:
+            # the value on the exit edge follows the last step: read it from the phis after it
+            back = {s: p for s, p in zip(steps, phis, strict=True)}
+            if node in back:
+                node = back[node]
+            else:
+                form, cond = "do", summary.cond
+        return make_fold(engine.forest, self.rewriter, form, self.kappa, phis, inits, steps,
+                         cond, node)
+
+    def _check_lanes(self, summary: Summary) -> None:
+        """Lanes that leave at different times must not look at each other; nor symbols move."""
+        mask = 0
+        for p in self.phis.values():
+            mask |= p.deps
+        uniform = summary.cond.uniform
+        seen: set[int] = set()
+        work = [*summary.steps.values(), summary.cond,
+                *(v for v in summary.exit_regs.values() if isinstance(v, Node))]
+        while work:
+            node = work.pop()
+            if node.serial in seen:
+                continue
+            seen.add(node.serial)
+            if node.op == "gather" and (node.deps & mask or not uniform):
+                raise GiveUp("loop", "lanes that look at each other's running values in a loop",
+                             self.engine.site)
+            work.extend(node.kids)
+
+    def _place_stores(self, runs: list[Iteration], lead: int, period: int, summary: Summary
+                      ) -> None:
+        """Stores inside a loop are elements of every iteration, under its condition."""
+        if lead or period > 1:
+            raise GiveUp("loop", "stores inside a pipelined loop", self.engine.site)
+        if not summary.cond.deps & ~self.kappa.deps & self._phi_mask():
+            replace = Replacer(self.engine, {self.kappa: Poly(32, {(self.kappa,): 1, (): -1})})
+            before = replace.node(summary.cond)
+            form = "while" if summary.header_exit else "do"
+            reached = summary.cond
+            if form == "do":
+                start = Replacer(self.engine, {self.kappa: Poly(32, {})}).node(before)
+                known = self.path.args if self.path.op == "and" else (self.path,)
+                if self._closed(start) and self.engine.logic.implies(known, start):
+                    form, reached = "while", before
+            tag = self.engine.forest.make("reached", form, width=1, args=(reached,))
+            for it in runs:
+                for event in it.stores:
+                    event.loops = (*event.loops[:self.depth], tag,
+                                   *event.loops[self.depth + 1:])
+                    event.value = self._stored(event.value)
+            return
+        raise GiveUp("loop", "stores in a loop that data decide", self.engine.site)
+
+    def _stored(self, value: Node) -> Node:
+        if value.deps & self._phi_mask():
+            raise GiveUp("loop", "a running value is stored inside a loop", self.engine.site)
+        return value
+
+    def _phi_mask(self) -> int:
+        mask = 0
+        for p in self.phis.values():
+            mask |= p.deps
+        return mask
+
+
+def _components(succ: dict[int, set[int]]) -> dict[int, int]:
+    """Strongly connected components, iteratively (Tarjan)."""
+    import networkx as nx
+    graph = nx.DiGraph()
+    for a, targets in succ.items():
+        for b in targets:
+            graph.add_edge(a, b)
+    out: dict[int, int] = {}
+    for i, members in enumerate(nx.strongly_connected_components(graph)):
+        looped = len(members) > 1
+        for m in members:
+            out[m] = i if looped or graph.has_edge(m, m) else -m - 1
+    return out
