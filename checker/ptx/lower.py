@@ -28,6 +28,7 @@ from checker.core import (
 from checker.errors import Diagnostic, InputError, Span
 from checker.ptx.context import Line, Refuse, Row, find_row
 from checker.ptx.data import TYPE_BITS
+from checker.ptx.plans import integer
 from checker.ptx.rows import register_all
 from checker.syntax import (
     Address,
@@ -59,6 +60,12 @@ _WRITES_FIRST = frozenset((
     "mapa", "isspacep", "createpolicy", "atom", "red", "vote", "match", "activemask", "redux",
     "elect", "call", "wmma", "mma", "ldmatrix", "stmatrix", "movmatrix", "wgmma", "tex", "tld4",
     "suld", "sust", "sured", "bar", "barrier", "mbarrier", "cp", "prefetch",
+))
+# Directives of a function header that change no value (block size and cluster shape are read).
+_ATTRIBUTES = frozenset((
+    ".visible", ".extern", ".weak", ".common", ".reqntid", ".maxntid", ".minnctapersm",
+    ".maxnctapersm", ".maxnreg", ".noreturn", ".pragma", ".explicitcluster",
+    ".reqnctapercluster", ".maxclusterrank", ".abi_preserve", ".abi_preserve_control", ".attribute",
 ))
 register_all()
 
@@ -287,12 +294,29 @@ class _Lowering:
             elif isinstance(item, Directive) and item.name == ".branchtargets":
                 frame.branch_lists[item.args[0]] = item.args[1:]
         self._local_variables(frame)
+        self._unknown_attributes(function)
         for item in function.items:
             if isinstance(item, Label):
                 frame.labels[item.name].index = len(self.ops)
             elif isinstance(item, Instruction):
                 self._instruction(item)
+            elif item.name == ".unknown":
+                self._unknown(item.span, " ".join(item.args))
         self.active.pop()
+
+    def _unknown_attributes(self, function: Function) -> None:
+        """A directive without a meaning here may change anything: one opaque operation."""
+        for name, args in function.attributes.items():
+            if name not in _ATTRIBUTES:
+                self._unknown(function.span, " ".join((name, *args)))
+        if function is self.kernel:
+            for directive in self.module.directives:
+                if directive.name == ".unknown":
+                    self._unknown(directive.span, " ".join(directive.args))
+
+    def _unknown(self, span: Span, text: str) -> None:
+        self.sites.append(Site(span, text, None))
+        self._emit(Op("opaque", (), (), text, None, len(self.sites) - 1))
 
     def _local_variables(self, frame: _Frame) -> None:
         """Local variables get addresses; `.param` ones a register or, as arrays, an address."""
@@ -579,7 +603,7 @@ def _block(attributes: dict[str, tuple[str, ...]]) -> tuple[int, int, int] | Non
     sizes = attributes.get(".reqntid")
     if not sizes:
         return None
-    x, y, z = (*(int(s, 0) for s in sizes[:3]), 1, 1)[:3]
+    x, y, z = (*(integer(s) for s in sizes[:3]), 1, 1)[:3]
     return x, y, z
 
 
@@ -589,5 +613,5 @@ def _max_threads(attributes: dict[str, tuple[str, ...]]) -> int | None:
         return None
     product = 1
     for size in sizes:
-        product *= int(size, 0)
+        product *= integer(size)
     return product

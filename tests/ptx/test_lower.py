@@ -188,3 +188,20 @@ def test_a_guard_that_the_line_overwrites_is_read_first() -> None:
     ops = listing("@%p0 setp.lt.s32 %p0|%p1, %r1, %r2;")
     assert ops[0] == "t0 = mov <1> %p0"
     assert ops[-2:] == ["@t0 %p0 = mov <1> t1", "@t0 %p1 = mov <1> t2"]
+
+
+@pytest.mark.parametrize("text", [
+    ".newthing a, b;\n.entry k() { ret; }\n",
+    ".entry k()\n.newattribute 3\n{ ret; }\n",
+    ".entry k() { .newthing a; ret; }\n",
+], ids=["module", "header", "body"])
+def test_unknown_directives_are_opaque(text: str) -> None:
+    assert names(lowered(HEAD + text)) == ["opaque", "exit"]
+
+
+def test_known_header_directives_are_not() -> None:
+    text = (".entry k()\n.reqntid 0x80, 2\n.minnctapersm 1\n.maxnreg 64\n.explicitcluster\n"
+            ".reqnctapercluster 2, 1, 1\n{ .pragma \"nounroll\"; ret; }\n")
+    p = lowered(HEAD + text)
+    assert names(p) == ["exit"]
+    assert p.block == (128, 2, 1)
