@@ -59,6 +59,7 @@ class Builder(Protocol):
 
     target: str
     block: tuple[int, int, int] | None
+    clustered: bool
 
     def register(self, name: str) -> int | None:
         """Index of a declared register, or None."""
@@ -193,6 +194,8 @@ class Line:
 
     def special(self, name: str) -> tuple[Source, int]:
         """Read a special register: its value and width (PTX ISA chapter 10)."""
+        if "cluster" in name and self.builder.clustered:
+            raise Refuse("place in a cluster of several blocks")
         if name.startswith("lanemask_"):
             return self._lanemask(name[9:]), 32
         if re.fullmatch(r"(tid|ntid|ctaid|nctaid|cluster_ctaid|cluster_nctaid|clusterid|nclusterid)"

@@ -140,6 +140,7 @@ class _Lowering:
         self.diagnostics: list[Diagnostic] = []
         self.active: list[str] = []
         self.block = _block(self.kernel.attributes)
+        self.clustered = _clustered(self.kernel.attributes)
         self.frame = _Frame(self.kernel)
 
     def run(self) -> Program:
@@ -605,6 +606,14 @@ def _block(attributes: dict[str, tuple[str, ...]]) -> tuple[int, int, int] | Non
         return None
     x, y, z = (*(integer(s) for s in sizes[:3]), 1, 1)[:3]
     return x, y, z
+
+
+def _clustered(attributes: dict[str, tuple[str, ...]]) -> bool:
+    """Whether the text asks for clusters of more than one block (or leaves their size open)."""
+    sizes = attributes.get(".reqnctapercluster") or attributes.get(".maxclusterrank")
+    if sizes is None:
+        return ".explicitcluster" in attributes
+    return any(integer(s) != 1 for s in sizes)
 
 
 def _max_threads(attributes: dict[str, tuple[str, ...]]) -> int | None:

@@ -205,3 +205,13 @@ def test_known_header_directives_are_not() -> None:
     p = lowered(HEAD + text)
     assert names(p) == ["exit"]
     assert p.block == (128, 2, 1)
+
+
+@pytest.mark.parametrize(("attribute", "modelled"), [
+    ("", True), (".explicitcluster\n.reqnctapercluster 1, 1, 1", True),
+    (".explicitcluster\n.reqnctapercluster 2, 1, 1", False), (".explicitcluster", False),
+])
+def test_the_place_in_a_larger_cluster_is_opaque(attribute: str, modelled: bool) -> None:
+    p = lowered(HEAD + f".entry k()\n{attribute}\n{{ .reg .b32 %r<2>;"
+                       " mov.u32 %r1, %cluster_ctarank; ret; }\n")
+    assert names(p) == ["special" if modelled else "opaque", "exit"]
