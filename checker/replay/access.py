@@ -39,7 +39,8 @@ Place = tuple[Cells, Any, NDArray[np.int64], "Mask | None"]
 
 def step(program: Program, op: Op, read: Read) -> Step | None:
     """The step of a memory operation, None if it is not one of these."""
-    make = {"load": _load, "store": _store, "atomic": _atomic, "ldmatrix": _ldmatrix,
+    make = {"load": _load, "store": _store,
+            "atomic": lambda o: _atomic(o, program), "ldmatrix": _ldmatrix,
             "stmatrix": _stmatrix}.get(op.name)
     if make is None:
         return None
@@ -226,8 +227,11 @@ def _store(op: Op) -> Callable[..., None]:
 _FREE = {"add": "iadd", "min": "imin_", "max": "imax_", "and": "iand", "or": "ior", "xor": "ixor"}
 
 
-def _atomic(op: Op) -> Callable[..., None]:
+def _atomic(op: Op, program: Program) -> Callable[..., None]:
     attr: Atomic = op.attr
+    used = {s for o in program.ops for s in o.src if isinstance(s, int)}
+    used |= {o.guard.reg for o in program.ops if o.guard is not None}
+    read_later = any(d in used for d in op.dst)
 
     def run(m: Machine, values: list[V], on: Mask | None) -> None:
         width = int("".join(c for c in attr.type.split("x")[0] if c.isdigit()) or 32)
@@ -235,7 +239,7 @@ def _atomic(op: Op) -> Callable[..., None]:
             m.report("float-atomic", "a floating-point atomic adds in arrival order")
             m.memory.nondeterministic = True
             return
-        if op.dst:
+        if read_later:
             raise m.unsupported("atomic", "the value an atomic returns depends on the order of "
                                           "arrival")
         if attr.op not in _FREE or attr.type.startswith(("f", "bf")):
@@ -264,15 +268,27 @@ def _combine(m: Machine, attr: Atomic, address: NDArray[Any], v: V, on: Mask | N
         now = now.reshape(full.shape)
         for cells, block, offset, sub in place(m, attr.space, address, now, width // 8,
                                                width // 8):
-            saved = cells.writer, cells.order
-            cells.writer = None
+            at, who = _touched(m, cells, block, offset, sub, width // 8)
+            cells.begin_atomic(at, who)
+            saved, cells.writer = cells.writer, None
             old = cells.load(block, offset, width, sub, m.warp_id, width // 8)
             new = isum(width, [(1, old), (1, v)]) if name == "iadd" and not (
                 isinstance(old, Conc) and isinstance(v, Conc)) else int_op(
                     name, width, [old, v], sub, width)
             cells.store(block, offset, new, sub, m.warp_id, width // 8)
-            cells.writer, cells.order = saved
+            cells.writer = saved
+            cells.end_atomic(_touched(m, cells, block, offset, sub, width // 8)[0])
         left &= ~now
+
+
+def _touched(m: Machine, cells: Cells, block: Any, offset: NDArray[np.int64], on: Mask | None,
+             size: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Flat cells that the active lanes reach, and the warp of each."""
+    full = m.full(on) & m.live
+    count = max(1, size // cells.g)
+    base = np.broadcast_to(block * cells.stride + offset // cells.g, full.shape)[full]
+    who = np.broadcast_to(m.warp_id, full.shape)[full]
+    return (base[:, None] + np.arange(count)).reshape(-1), np.repeat(who, count)
 
 
 # --- ldmatrix, stmatrix -----------------------------------------------------------------------------------

@@ -84,6 +84,9 @@ class Globals:
             cells.fill_bits(element_bits(buffer))
         elif buffer.role != "scratch" and buffer.elements:
             cells.fill_hashes(leaf_table(buffer.name, buffer.elements, buffer.elem_bytes))
+        if buffer.role == "in":
+            cells.read_only = (f"buffer {buffer.name} is declared as input in the launch facts, "
+                               "the kernel writes to it")
         self.bases[buffer.name] = (len(self.regions) + 1) << REGION_SHIFT
         self.regions.append(cells)
         self.owner.append(buffer)

@@ -68,7 +68,7 @@ def _step(program: Program, op: Op) -> Step | None:
     if name in _CONTROL:
         return None
     if name not in OPS:
-        raise ValueError(f"unknown core operation {name}")
+        return _missing(name)
     kind = OPS[name].kind
     if name in ("nop", "prefetch", "fence", "mma_fence"):
         return _nothing
@@ -87,7 +87,14 @@ def _step(program: Program, op: Op) -> Step | None:
         step = module.step(program, op, operands(op))
         if step is not None:
             return step
-    raise ValueError(f"core operation {name} has no step")
+    return _missing(name)
+
+
+def _missing(name: str) -> Step:
+    def run(m: Machine) -> None:
+        raise m.unsupported("operation", f"core operation {name} is not modelled")
+
+    return run
 
 
 def _nothing(m: Machine) -> None:

@@ -7,6 +7,7 @@ aside) and has a row in IDENTITIES; checker/tree/rules.py keeps the same list un
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from checker.replay.values import (
     MNZ,
     NOSUB,
     POISON,
+    QUIET,
     Conc,
     Facts,
     consts_of,
@@ -66,7 +68,7 @@ IDENTITIES: Mapping[str, str] = {
     "widen-widen": "two exact widenings are one",
     "neg-through-widen": "widening keeps the sign bit apart",
     "bf16-shift": "a bf16 above sixteen zero bits is its exact widening to f32",
-    "min-max-set": "min and max pick one of a set: order free, idempotent",
+    "min-max-set": "min and max pick one of a set: order free, idempotent (IEEE mode: no sNaN)",
     "max-nan-bottom": "a NaN-propagating max(x, -inf) = x",
     "abs-abs": "|-x| = |x|, ||x|| = |x|",
     "compare-swap": "a > b is b < a; not(a < b) is a >= b or unordered",
@@ -134,7 +136,7 @@ def _may_be_minus_zero(x: HF, width: int) -> Facts:
     return f if zero is False else np.where(zero, np.uint32(MNZ), f)
 
 
-def generic(name: str, operands: list[HF], facts: int = MNZ) -> HF:
+def generic(name: str, operands: list[HF], facts: int = MNZ | QUIET) -> HF:
     """An operation without identities."""
     return combine_all(key(name), [h for h, _ in operands]), (
         _poison(*(f for _, f in operands)) | facts)
@@ -148,7 +150,7 @@ def negate(x: HF, width: int) -> HF:
     h, f = x
     if isinstance(f, int) and f & CONC:
         return const_hash(h[1] ^ np.uint64(1 << (width - 1))), f
-    out: HF = (flip(h), (f & (POISON | NOSUB)) | MNZ)
+    out: HF = (flip(h), (f & (POISON | NOSUB | QUIET)) | MNZ)
     for outer, lanes, inner in pop_forms(x, "wide "):
         src, dst = outer.split()[1:]
         out = _select(lanes, _widen(src, dst, negate(inner, _NARROW_BITS.get(src, 8))), out)
@@ -162,7 +164,7 @@ def magnitude(x: HF, width: int) -> HF:
     """Sign bit cleared."""
     h, f = x
     rep, _ = representative(h)
-    out = push_form((combine(key("fabs"), rep), 0), _ABS, f & (POISON | NOSUB))
+    out = push_form((combine(key("fabs"), rep), 0), _ABS, f & (POISON | NOSUB | QUIET))
     for _, lanes, _inner in pop_forms(x, _ABS):
         out = _select(lanes, x, out)
     for outer, lanes, inner in pop_forms(x, "wide "):
@@ -177,7 +179,7 @@ def magnitude(x: HF, width: int) -> HF:
 
 def copysign(sign: HF, value: HF, width: int) -> HF:
     """Magnitude of `value`, sign of `sign`."""
-    return generic(f"fcopysign {width}", [sign, magnitude(value, width)])
+    return generic(f"fcopysign {width}", [sign, magnitude(value, width)], MNZ)
 
 
 # --- add, mul, fma ------------------------------------------------------------------------------
@@ -227,7 +229,7 @@ def one(type_name: str) -> Conc:
 
 def _raw_add(mode: FloatMode, a: HF, b: HF) -> HF:
     k = key("fadd " + mode_key(mode))
-    facts = MNZ | (NOSUB if mode.denorm == "flush" else 0)
+    facts = MNZ | QUIET | (NOSUB if mode.denorm == "flush" else 0)
     out: HF = (symmetric(k, a[0], b[0]), _poison(a[1], b[1]) | facts)
     if mode.rnd == "rn" and mode.denorm == "keep" and isinstance(a[1], int) and isinstance(
             b[1], int):
@@ -257,7 +259,7 @@ def _plus_zero(x: HF, lanes: Any, width: int) -> HF:
         may = may & ~lanes_n
     if not may.any():
         return h, f
-    wrapped = push_form((h, f), _NFORM, f & (POISON | NOSUB))
+    wrapped = push_form((h, f), _NFORM, (f & (POISON | NOSUB)) | QUIET)
     return _select(may, wrapped, (h, f))
 
 
@@ -274,7 +276,7 @@ def multiply(mode: FloatMode, a: HF, b: HF) -> HF:
     if mode.type == "f16" and mode.rnd == "rn" and _plain(mode):
         return _through_single(multiply, mode, a, b)
     k = key("fmul " + mode_key(mode))
-    facts = MNZ | (NOSUB if mode.denorm == "flush" else 0)
+    facts = MNZ | QUIET | (NOSUB if mode.denorm == "flush" else 0)
     if mode.rnd not in ("rn", "rz") or mode.saturate or mode.relu or mode.xorsign_abs:
         return symmetric(k, a[0], b[0]), _poison(a[1], b[1]) | facts
     (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
@@ -333,7 +335,7 @@ def fma(mode: FloatMode, a: HF, b: HF, c: HF) -> HF:
     (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
     product = symmetric(key("product"), ra, rb)
     product = np.where(na ^ nb, flip(product), product)
-    facts = MNZ | (NOSUB if mode.denorm == "flush" else 0)
+    facts = MNZ | QUIET | (NOSUB if mode.denorm == "flush" else 0)
     out: HF = (combine(k, product, c[0]), _poison(a[1], b[1], c[1]) | facts)
     if mode.rnd != "rn" or not _plain(mode):
         return out
@@ -387,7 +389,7 @@ def divide(mode: FloatMode, a: HF, b: HF) -> HF:
     if mode.rnd in ("rn", "rz") and _plain(mode):
         (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
         h = combine(key("fdiv " + mode_key(mode)), ra, rb)
-        out: HF = (np.where(na ^ nb, flip(h), h), _poison(a[1], b[1]) | MNZ)
+        out: HF = (np.where(na ^ nb, flip(h), h), _poison(a[1], b[1]) | MNZ | QUIET)
     else:
         out = generic("fdiv " + mode_key(mode), [a, b])
     known = known_lanes(b)
@@ -448,23 +450,48 @@ def minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
     if mode.xorsign_abs or mode.relu or mode.saturate:
         return out
     for lanes, src, x, y in _narrow_pairs(a, b, mode.type):
+        if mode.nan == "ieee754_2008" and not (_quiet(src, x) and _quiet(src, y)):
+            continue
         if mode.denorm == "keep" or src == "f16":
             narrow = minmax(name, FloatMode(src, nan=mode.nan), x, y)
             out = _select(lanes, convert(Conv(src, "f32"), narrow), out)
     return out
 
 
+def _quiet(type_name: str, x: HF) -> bool:
+    """Whether no lane can hold a signalling NaN."""
+    f = x[1]
+    fine = bool(f & (QUIET | CONC)) if isinstance(f, int) else bool(
+        ((f & (QUIET | CONC)) != 0).all())
+    if not fine or type_name not in _EXP:
+        return fine
+    man, exp = _EXP[type_name]
+    consts = consts_of(x)
+    if consts is None:
+        return False
+    inf = ((1 << exp) - 1) << man
+    return not any(c & inf == inf and c & ((1 << man) - 1) and not c >> (man - 1) & 1
+                   for c in consts)
+
+
 def _minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
     """The set of what it picks from; known bits in the set are kept apart."""
     opkey = f"{name} {mode_key(mode)}"
-    if mode.xorsign_abs or mode.relu or mode.saturate:
-        return symmetric(key(opkey), a[0], b[0]), _poison(a[1], b[1]) | MNZ
+    loud = mode.nan == "ieee754_2008" and not (_quiet(mode.type, a) and _quiet(mode.type, b))
+    if mode.xorsign_abs or mode.relu or mode.saturate or loud:
+        out = (symmetric(key(opkey), a[0], b[0]), _poison(a[1], b[1]) | MNZ | QUIET)
+        same = (a[0] == b[0]).all(axis=0)
+        if loud and same.any():  # max(x, x) is x with a signalling NaN made quiet
+            out = _select(same, (a[0], a[1] | QUIET), out)
+        return out
+    if mode.nan == "ieee754_2008":
+        opkey = f"{name} {mode_key(replace(mode, nan='num'))}"
     sum_a, const_a = _elements(opkey, a)
     sum_b, const_b = _elements(opkey, b)
     same_sum = sum_a == sum_b
     same_sum = same_sum[0] & same_sum[1]
     total = np.where(same_sum, sum_a, sum_a + sum_b)
-    facts: Facts = _poison(a[1], b[1]) | ((a[1] | b[1]) & MNZ)
+    facts: Facts = _poison(a[1], b[1]) | ((a[1] | b[1]) & MNZ) | QUIET
     if mode.type in FLOAT_BITS:
         width = FLOAT_BITS[mode.type]
         facts = (facts & NOT_MNZ) | _may_be_minus_zero(a, width) | _may_be_minus_zero(b, width)
@@ -532,7 +559,8 @@ def convert(conv: Conv, x: HF) -> HF:
     if conv.src == conv.dst and conv.rnd in ("", "rn", "rz") and not (
             conv.saturate or conv.relu or conv.denorm != "keep"):
         return x
-    out = _convert_hash(conv, x)
+    h_out, f_out = _convert_hash(conv, x)
+    out: HF = (h_out, f_out | QUIET)
     if conv.dst == "tf32" and conv.src == "f32" and not (conv.saturate or conv.relu):
         for outer, lanes, _inner in pop_forms(x, "wide "):
             if outer in ("wide f16 f32", "wide bf16 f32"):
@@ -559,9 +587,7 @@ def _convert_hash(conv: Conv, x: HF) -> HF:
         if conv.satfinite and conv.src != "e4m3":
             return combine(key("fcvt " + _conv_key(conv)), h), _poison(f) | MNZ
         return _widen(conv.src, conv.dst, x)
-    base = MNZ if conv.src in FLOAT_BITS and conv.dst in FLOAT_BITS else 0
-    if conv.dst in ("e4m3", "e5m2"):
-        base = MNZ
+    base = QUIET if conv.src[0] in "us" and conv.src[1:].isdigit() else MNZ | QUIET
     out: HF = (combine(key("fcvt " + _conv_key(conv)), h), _poison(f) | base)
     if not plain or conv.denorm != "keep" or not has_forms(f):
         return out
@@ -584,7 +610,7 @@ def _no_flush(conv: Conv) -> bool:
 def _widen(src: str, dst: str, x: HF) -> HF:
     """An exact widening; of a widening: one widening."""
     nosub = NOSUB if src in _EXACT_PRODUCT and dst == "f32" else 0
-    out = push_form(x, f"wide {src} {dst}", (x[1] & (POISON | MNZ)) | nosub)
+    out = push_form(x, f"wide {src} {dst}", (x[1] & (POISON | MNZ | QUIET)) | nosub)
     for outer, lanes, inner in pop_forms(x, "wide "):
         narrow, middle = outer.split()[1:]
         if middle == src:
@@ -646,7 +672,7 @@ def _select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
     rep, neg = representative(c[0])
     first, second = np.where(neg, y[0], x[0]), np.where(neg, x[0], y[0])
     h = combine_all(key(f"select {width}"), [rep, first, second])
-    facts: Facts = _poison(c[1], x[1], y[1]) | ((x[1] | y[1]) & MNZ)
+    facts: Facts = _poison(c[1], x[1], y[1]) | ((x[1] | y[1]) & MNZ) | (x[1] & y[1] & QUIET)
     if known_lanes(x) is not False or known_lanes(y) is not False:
         facts = facts | MNZ
     out: HF = (h, facts)

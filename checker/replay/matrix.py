@@ -26,6 +26,7 @@ from checker.replay.values import (
     FORM_SHIFT,
     MNZ,
     POISON,
+    QUIET,
     Conc,
     Facts,
     Hash,
@@ -306,13 +307,13 @@ def _one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
             1 << (ids.FLOAT_BITS.get(model.acc_type, 32) - 1)))
         may = may | np.where(minus, np.uint32(MNZ), np.uint32(0)) if np.any(minus) else may
     out = combine(key(f"mma step {model.id}"), h, total)
-    facts: Facts = may
+    facts: Facts = may | QUIET
     if none is not None:
         skip = none & (np.asarray(may) == 0)
         if skip.any():
             out = np.where(skip, h, out)
             facts = np.where(skip, np.uint32(f) if isinstance(f, int) else f,
-                             np.uint32(may) if isinstance(may, int) else may)
+                             np.uint32(may | QUIET) if isinstance(may, int) else may | QUIET)
     return out, facts
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from checker.replay.hashing import TAG, UNDEF_TAG
 from checker.replay.order import Order
+from checker.replay.result import Unsupported
 from checker.replay.values import (
     CONC,
     MNZ,
@@ -33,6 +34,7 @@ from checker.replay.values import (
 __all__ = ["Cells", "Report"]
 
 Report = Callable[[str, str], None]
+SEVERAL, STRANGER = -1, -(1 << 20)  # writers: several warps of this block; other blocks
 Index = NDArray[np.int64]
 
 
@@ -61,6 +63,7 @@ class Cells:
         self.pending: NDArray[np.bool_] | None = None  # an asynchronous copy is on its way
         self.lines: NDArray[np.int32] | None = None  # the line that wrote each cell last
         self.line = 0
+        self.read_only = ""  # why nobody may write here
 
     def track(self) -> None:
         """Keep the outputs' coverage and the order of accesses."""
@@ -141,6 +144,8 @@ class Cells:
     def store(self, block: Any, offset: Index, v: V, mask: Mask | None, warp: Any,
               align: int) -> None:
         """Write each active lane's value."""
+        if self.read_only:
+            raise Unsupported("role", self.read_only)
         size = v.w // 8
         step = int(np.gcd(size, align))
         if isinstance(v, Pack) and not all(isinstance(p, Conc) for p in v.parts):
@@ -253,6 +258,22 @@ class Cells:
                                        "its way")
         self.writer[index] = warp + 1
         self.wseq[index] = self.order.now
+
+    def begin_atomic(self, index: Index, warp: Any) -> None:
+        """Atomics come in any order after what other warps wrote before; nothing else may race."""
+        if self.writer is None or self.wseq is None or self.order is None:
+            return
+        last, seq = self.writer[index], self.wseq[index]
+        bad = (last >= 0) & ~self.order.knows(warp, np.maximum(last, 0), seq)
+        if bad.any():
+            self.report("race-write", f"{self.name} is updated by an atomic while another warp's "
+                                      "write is not ordered before it")
+
+    def end_atomic(self, index: Index) -> None:
+        """Later accesses must be ordered after every warp's atomic."""
+        if self.writer is not None and self.wseq is not None and self.order is not None:
+            self.writer[index] = SEVERAL if self.inside else STRANGER
+            self.wseq[index] = self.order.now
 
     # --- initial contents ----------------------------------------------------------------------
 

@@ -48,6 +48,9 @@ def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str 
         steps = _run_chunks(program, launch, floats, memory, blocks, fuel)
     except Unsupported as error:
         unsupported = finding(error.code, error.message, program, error.site)
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError,
+            ValueError) as error:  # our own defect: never an answer, never a crash
+        unsupported = Reason("internal", f"the replay failed: {type(error).__name__}: {error}")
     outputs = memory.outputs() if unsupported is None else {}
     opaque = tuple(
         Opaque(program.sites[s].text.split()[0] if program.sites[s].text else "?",

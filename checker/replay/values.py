@@ -2,8 +2,8 @@
 
 In: arrays over lanes (blocks | 1, threads | 1). Out: `Conc`, `Hash`, `Pack` and the operations that
 only move bits: split, join, merge under a mask, lane maps. Facts travel per value (an int where
-uniform): undefined, not modelled, known bits, may be -0, never subnormal, and the outermost
-invertible constructor (`form`). Unrelated halves are never joined before something needs the whole.
+uniform): undefined, not modelled, known bits, may be -0, never subnormal, never a signalling NaN,
+and the outermost invertible constructor (`form`). Unrelated halves are never joined before something needs the whole.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from checker.replay.hashing import (
 )
 
 __all__ = [
-    "CONC", "FORM_SHIFT", "HF", "LOW", "MNZ", "NOSUB", "OPQ", "POISON", "UNDEF", "Conc", "Facts", "Hash",
-    "Mask", "Pack", "V", "WIDE_BF16", "bits_of", "conc_mask", "const", "consts_of", "facts_where", "form_id",
+    "CONC", "FORM_SHIFT", "HF", "LOW", "MNZ", "NOSUB", "OPQ", "POISON", "QUIET", "UNDEF", "Conc",
+    "Facts", "Hash", "Mask", "Pack", "V", "WIDE_BF16", "bits_of", "conc_mask", "const", "consts_of", "facts_where", "form_id",
     "form_key", "form_name", "forms_in", "has_forms", "hash_of", "known_lanes", "lane_hash", "make_pack",
     "map_lanes", "memo", "merge", "ones", "pop_forms", "pred_bits", "push_form", "resize", "split", "undefined",
 ]
@@ -35,7 +35,7 @@ __all__ = [
 Mask = NDArray[np.bool_]
 Facts = Any  # an int where uniform, else NDArray[np.uint32] of lane shape
 
-UNDEF, OPQ, CONC, MNZ, NOSUB = 1, 2, 4, 8, 16
+UNDEF, OPQ, CONC, MNZ, NOSUB, QUIET = 1, 2, 4, 8, 16, 32
 POISON = UNDEF | OPQ
 LOW = 0xFF
 FORM_SHIFT = 8
@@ -130,7 +130,7 @@ def pop_forms(x: HF, prefix: str) -> list[tuple[str, Mask, HF]]:
         if form and _FORMS[form][0].startswith(prefix):
             found.setdefault(_FORMS[form][0], []).append(form)
     for outer, forms in found.items():
-        low = f & (POISON | MNZ)
+        low = f & (POISON | MNZ | QUIET)
         if isinstance(f, int):
             inner: Facts = low | _FORMS[forms[0]][1] << FORM_SHIFT
             out.append((outer, np.ones((1, 1), dtype=bool), (h - form_key(outer), inner)))
