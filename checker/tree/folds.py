@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from checker.tree.hashing import Hash, finish, key, mix, ordered
-from checker.tree.nodes import Forest, Node
+from checker.tree.nodes import Forest, Fuel, Node
 
 if TYPE_CHECKING:
     from checker.tree.confirm import View
     from checker.tree.rewrite import Rewriter
 
 __all__ = ["Fold", "make_fold"]
+
+MAX_ROUNDS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +47,38 @@ class Fold:
         """Every node inside."""
         return [*self.inits, *self.steps, self.cond, self.out]
 
-    def _rounds(self, rewriter: Rewriter) -> tuple[list[Hash], Rewriter]:
-        """Refine the accumulators' hashes until twice as many rounds as there are have run."""
+    def _rounds(self, rewriter: Rewriter) -> tuple[list[Hash], Rewriter, int]:
+        """Refine the accumulators' hashes until any two that differ must have been told apart.
+
+        A state is an accumulator in a lane. Two systems of n states each are told apart within
+        2 n rounds, n being the number of classes that a lane can reach.
+        """
         base = {self.counter: key(f"kappa level {self.level}")}
-        current = [mix(key("phi"), rewriter.h(i)) for i in self.inits]
-        rounds = 2 * len(self.phis) + 1
-        inner = rewriter
-        for _ in range(rounds):
-            inner = rewriter.child({**base, **dict(zip(self.phis, current, strict=True))})
-            steps = [inner.h(s) for s in self.steps]
-            cond = inner.h(self.cond)
-            current = [ordered(key("phi"), [mix(key("init"), rewriter.h(i)), s, cond])
-                       for i, s in zip(self.inits, steps, strict=True)]
-        return current, rewriter.child({**base, **dict(zip(self.phis, current, strict=True))})
+        start = [rewriter.h(i) for i in self.inits]
+        current = [mix(key("phi"), h) for h in start]
+        groups = _lane_groups(self)
+        done, limit = 0, len(self.phis) + 1
+        while done < limit:
+            current = self._round(rewriter, base, start, current)
+            done += 1
+            if done == len(self.phis) + 1 or (groups is not None and done == limit):
+                classes = _classes(current, groups)
+                limit = max(limit, 2 * classes + 1)
+                if limit > MAX_ROUNDS:
+                    raise Fuel("the accumulators of a loop")
+        return current, rewriter.child({**base, **dict(zip(self.phis, current, strict=True))}), done
+
+    def _round(self, rewriter: Rewriter, base: dict[Node, Hash], start: list[Hash],
+               current: list[Hash]) -> list[Hash]:
+        inner = rewriter.child({**base, **dict(zip(self.phis, current, strict=True))})
+        cond = inner.h(self.cond)
+        return [ordered(key("phi"), [mix(key("init"), h), inner.h(s), cond])
+                for h, s in zip(start, self.steps, strict=True)]
 
     def hash(self, rewriter: Rewriter) -> Hash:
         """Return the hash of the loop's value in each lane."""
-        current, inner = self._rounds(rewriter)
-        tag = key(f"fold|{self.form}|{len(self.phis)}|{self.level}")
+        current, inner, rounds = self._rounds(rewriter)
+        tag = key(f"fold|{self.form}|{len(self.phis)}|{self.level}|{rounds}")
         total: Hash = np.zeros((2, 1), dtype=np.uint64)
         for h in current:
             total = total + finish(mix(key("accumulator"), h))
@@ -70,7 +87,7 @@ class Fold:
     def views(self, view: View) -> list[View]:
         """Return everything inside as pairs for the structural confirmation, in canonical order."""
         from checker.tree.confirm import View as Made
-        current, inner = self._rounds(view.rewriter)
+        current, inner, _rounds = self._rounds(view.rewriter)
         lane = view.lane
 
         def rank(i: int) -> tuple[int, int]:
@@ -82,6 +99,50 @@ class Fold:
         out = [Made(self.inits[i], lane, view.rewriter) for i in order]
         out += [Made(self.steps[i], lane, inner) for i in order]
         return [*out, Made(self.cond, lane, inner), Made(self.out, lane, inner)]
+
+
+def _lane_groups(fold: Fold) -> npt.NDArray[np.int64] | None:
+    """Label lanes that exchange running values; None where no lane looks at another."""
+    mask = 0
+    for p in fold.phis:
+        mask |= p.deps
+    tables = []
+    seen: set[int] = set()
+    work = [*fold.steps, fold.cond, fold.out]
+    while work:
+        node = work.pop()
+        if node.serial in seen or not node.deps & mask:
+            continue
+        seen.add(node.serial)
+        if node.op == "gather" and node.table is not None:
+            tables.append(node.table)
+        work.extend(node.kids)
+        if node.op == "fold":
+            work.extend(node.extra.parts())
+    if not tables:
+        return None
+    label = np.arange(len(tables[0]), dtype=np.int64)
+    while True:
+        before = label.copy()
+        for table in tables:
+            label = np.minimum(label, label[table])
+            np.minimum.at(label, table, label)
+        if bool((label == before).all()):
+            return label
+
+
+def _classes(current: list[Hash], groups: npt.NDArray[np.int64] | None) -> int:
+    """The largest number of different states that one lane can reach."""
+    if not current:
+        return 0
+    lanes = max(h.shape[1] for h in current) if groups is None else len(groups)
+    table = np.stack([np.broadcast_to(h[0], (lanes,)) for h in current])
+    if groups is None:
+        return max(len(set(column)) for column in {tuple(c) for c in table.T.tolist()})
+    largest = 0
+    for g in np.unique(groups).tolist():
+        largest = max(largest, len(np.unique(table[:, groups == g])))
+    return largest
 
 
 def _level(nodes: list[Node]) -> int:

@@ -155,7 +155,7 @@ class Rewriter:
         forest = self.logic.forest
         y = forest.make(atom.op, atom.attr, width=atom.width, poly=poly, low=atom.low,
                         high=atom.high)
-        return Pivot(atom, y, 1, coef_mul(c, -1, 0), 0, True)
+        return None if y is atom else Pivot(atom, y, 1, coef_mul(c, -1, 0), 0, True)
 
     def _pivot(self, atom: Node) -> Pivot | None:
         return self.pivots.get(atom) or self.moved.get(atom)
@@ -179,12 +179,13 @@ class Rewriter:
         if not any(self._pivot(a) for mono in poly.terms for a in mono):
             return {m: (c, 1) for m, c in poly.terms.items()}
         out: dict[tuple[Node, ...], Fraction] = {}
-        work: list[tuple[tuple[Node, ...], Any, int]] = [(m, c, 1) for m, c in poly.terms.items()]
+        work: list[tuple[tuple[Node, ...], tuple[Node, ...], Any, int]] = [
+            (m, (), c, 1) for m, c in poly.terms.items()]
         while work:
-            mono, c, den = work.pop()
+            mono, made, c, den = work.pop()  # `made` holds coordinates, which stay
             pivot = next((p for p in map(self._pivot, mono) if p is not None), None)
             if pivot is None:
-                self._collect(out, mono, c, den, poly.width)
+                self._collect(out, join(mono, made), c, den, poly.width)
                 continue
             rest = list(mono)
             rest.remove(pivot.atom)
@@ -197,10 +198,10 @@ class Rewriter:
             else:
                 step = pivot.scale
             width = poly.width if den * step == 1 else 0
-            work.append((join(tuple(rest), (pivot.y,)), c, den * step))
+            work.append((tuple(rest), join(made, (pivot.y,)), c, den * step))
             moved = coef_mul(c, coef_mul(pivot.offset, -1, 0), width)
             if not is_zero(moved):
-                work.append((tuple(rest), moved, den * step))
+                work.append((tuple(rest), made, moved, den * step))
         return {m: f for m, f in out.items() if not is_zero(f[0])}
 
     @staticmethod

@@ -11,8 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from checker.core import OPS
 from checker.tree.folds import make_fold
+from checker.tree.hashing import hash_ints, key
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly
 from checker.tree.rewrite import Pivot, Rewriter
@@ -182,9 +185,11 @@ class _Runner:
         node = self.phis.get(r)
         if node is None:
             width = self.engine.program.reg_widths[r]
+            lanes = np.arange(self.engine.lanes, dtype=np.int64)
+            own = hash_ints(key(f"phi {self.depth}.{r}"), lanes)  # each lane has its own
             node = self.phis[r] = self.engine.forest.make(
                 "phi", f"{self.depth}.{r}", width=width, low=0 if width > 1 else None,
-                high=(1 << width) - 1 if width > 1 else None, fresh_bit=True)
+                high=(1 << width) - 1 if width > 1 else None, fresh_bit=True, h=own)
         return node
 
     def _with_phis(self, state: State) -> State:
@@ -435,7 +440,7 @@ class _Runner:
                          cond, node)
 
     def _check_lanes(self, summary: Summary) -> None:
-        """Lanes that leave at different times must not look at each other; nor symbols move."""
+        """Lanes that leave a loop at different times must not look at each other."""
         mask = 0
         for p in self.phis.values():
             mask |= p.deps
@@ -448,8 +453,8 @@ class _Runner:
             if node.serial in seen:
                 continue
             seen.add(node.serial)
-            if node.op == "gather" and (node.deps & mask or not uniform):
-                raise GiveUp("loop", "lanes that look at each other's running values in a loop",
+            if node.op == "gather" and not uniform and node.deps & (mask | self.kappa.deps):
+                raise GiveUp("loop", "lanes that leave a loop at different times exchange values",
                              self.engine.site)
             work.extend(node.kids)
 

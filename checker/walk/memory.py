@@ -30,9 +30,10 @@ class MemoryOps:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.shared = Shared(engine.values, engine.program.warp_size, engine.problem)
+        self.shared.seen_as = self._seen_as
         self.versions: dict[Node | None, int] = {}
-        self.groups: list[list[tuple[Any, Value, Any]]] = []  # committed asynchronous copies
-        self.open: list[tuple[Any, Value, Any]] = []
+        self.groups: list[list[tuple[Any, ...]]] = []  # committed asynchronous copies
+        self.open: list[tuple[Any, ...]] = []
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
         """Return the table rows this module serves."""
@@ -174,7 +175,10 @@ class MemoryOps:
     def active(self) -> tuple[Any, Node]:
         """Return the lanes that act for certain or perhaps, and the symbolic condition left."""
         engine = self.engine
-        whole = engine.logic.conjunction([engine.state.path, engine.guard])
+        return self._split(engine.logic.conjunction([engine.state.path, engine.guard]))
+
+    def _split(self, whole: Node) -> tuple[Any, Node]:
+        engine = self.engine
         mask = np.ones(engine.lanes, dtype=bool)
         rest = []
         for p in whole.args if whole.op == "and" else (whole,):
@@ -183,6 +187,28 @@ class MemoryOps:
             else:
                 rest.append(p)
         return mask, engine.logic.conjunction(rest)
+
+    def _seen_as(self, cond: Node, value: Value) -> Value:
+        """Return what is read here of a value that was written on the path `cond`."""
+        engine = self.engine
+        path = engine.state.path
+        known = path.args if path.op == "and" else (path,)
+        if engine.logic.implies(known, cond):
+            return value
+        nothing = engine.values.undefined(value.width)
+        return engine.choose(cond, value, nothing, value.width)
+
+    def _put_shared(self, literal: Any, value: Value) -> None:
+        """Write shared bytes under the guard, on the present path."""
+        engine = self.engine
+        mask, _rest = self.active()
+        _m, path = self._split(engine.state.path)
+        _m, guard = self._split(engine.guard)
+        guard = engine.logic.given(guard, path.args if path.op == "and" else (path,))
+        if guard is not engine.forest.true:
+            old = self.shared.load(literal, value.width, mask, peek=True)
+            value = engine.choose(guard, value, old, value.width)
+        self.shared.store(literal, value, mask, None if path is engine.forest.true else path)
 
     def _shared_address(self, at: Poly, op: Op) -> Any:
         literal = self._literal(at)
@@ -202,16 +228,7 @@ class MemoryOps:
         return self.shared.load(literal, width, mask)
 
     def _store_shared(self, at: Poly, value: Value, op: Op) -> None:
-        literal = self._shared_address(at, op)
-        mask, rest = self.active()
-        if rest is not self.engine.forest.true:
-            value = self._conditional(literal, value, mask, rest)
-        self.shared.store(literal, value, mask)
-
-    def _conditional(self, literal: Any, value: Value, mask: Any, rest: Node) -> Value:
-        """A write that happens only where a symbolic condition holds keeps the old bytes."""
-        old = self.shared.load(literal, value.width, mask)
-        return self.engine.choose(rest, value, old, value.width)
+        self._put_shared(self._shared_address(at, op), value)
 
     # -- stores
     def _store(self, op: Op) -> None:
@@ -309,9 +326,12 @@ class MemoryOps:
             zero = engine.values.pack([constant(32, 0)] * (size // 4)) if size > 8 \
                 else constant(8 * size, 0)
             value = engine.values.select(p, value, zero, 8 * size)
-        mask, rest = self.active()
-        if rest is not engine.forest.true:
-            value = self._conditional(literal, value, mask, rest)
+        mask, _rest = self.active()
+        _m, path = self._split(engine.state.path)
+        _m, guard = self._split(engine.guard)
+        if guard is not engine.forest.true:
+            old = self.shared.load(literal, value.width, mask, peek=True)
+            value = engine.choose(guard, value, old, value.width)
         self.shared._grow(int(literal.max()) + size)
         lanes = np.flatnonzero(mask)
         index = literal[lanes, None] + np.arange(size)
@@ -320,7 +340,7 @@ class MemoryOps:
         if bool(late.any()):
             engine.problem("race", "an asynchronous copy overwrites bytes another lane may read")
         np.add.at(self.shared.pending, index, 1)
-        self.open.append((literal, value, mask))
+        self.open.append((literal, value, mask, None if path is engine.forest.true else path))
 
     def _acopy_commit(self, op: Op) -> None:
         self.groups.append(self.open)
@@ -328,7 +348,7 @@ class MemoryOps:
 
     def _acopy_wait(self, op: Op) -> None:
         keep = op.attr
-        ready: list[list[tuple[Any, Value, Any]]] = []
+        ready: list[list[tuple[Any, ...]]] = []
         if keep is None:
             ready, self.groups = [*self.groups, self.open], []
             self.open = []
@@ -336,11 +356,11 @@ class MemoryOps:
             split = max(len(self.groups) - keep, 0)
             ready, self.groups = self.groups[:split], self.groups[split:]
         for group in ready:
-            for literal, value, mask in group:
+            for literal, value, mask, path in group:
                 lanes = np.flatnonzero(mask)
                 index = literal[lanes, None] + np.arange(value.width // 8)
                 np.subtract.at(self.shared.pending, index, 1)
-                self.shared.store(literal, value, mask)
+                self.shared.store(literal, value, mask, path)
 
     # -- states of a loop
     def snapshot(self) -> Any:
@@ -356,18 +376,19 @@ class MemoryOps:
     def generalise(self, a: Any, b: Any, g: Any) -> Any:
         """Return a world that is a at counter 0 and b at counter 1; unlike bytes are unknown."""
         shared = a[0].generalise(b[0], g.value)
-        groups: list[list[tuple[Any, Value, Any]]] = []
+        groups: list[list[tuple[Any, ...]]] = []
         if len(a[1]) != len(b[1]) or a[2] or b[2]:
             return None
         for x, y in zip(a[1], b[1], strict=True):
             if len(x) != len(y):
                 return None
             group = []
-            for (at, v, m), (at2, v2, m2) in zip(x, y, strict=True):
+            for (at, v, m, p), (at2, v2, m2, p2) in zip(x, y, strict=True):
                 made = g.value(v, v2)
-                if made is None or not np.array_equal(at, at2) or not np.array_equal(m, m2):
+                if made is None or not np.array_equal(at, at2) or not np.array_equal(m, m2) \
+                        or p is not p2:
                     return None
-                group.append((at, made, m))
+                group.append((at, made, m, p))
             groups.append(group)
         return (shared, groups, [])
 
@@ -378,8 +399,9 @@ class MemoryOps:
         for x, y in zip(general[1], after[1], strict=True):
             if len(x) != len(y):
                 return False
-            for (at, v, m), (at2, v2, m2) in zip(x, y, strict=True):
-                if not np.array_equal(at, at2) or not np.array_equal(m, m2) or not same(v, v2):
+            for (at, v, m, p), (at2, v2, m2, p2) in zip(x, y, strict=True):
+                if not np.array_equal(at, at2) or not np.array_equal(m, m2) or p is not p2 \
+                        or not same(v, v2):
                     return False
         return bool(general[0].matches(after[0], same))
 
@@ -446,6 +468,4 @@ class MemoryOps:
                 pieces = [(engine.values.extract(value, 16 * h, 16),
                            rows[warp + 8 * i + 2 * (t % 4) + h] + 2 * (t // 4)) for h in (0, 1)]
             for piece, at in pieces:
-                if rest is not engine.forest.true:
-                    piece = self._conditional(at, piece, mask, rest)
-                self.shared.store(at, piece, mask)
+                self._put_shared(at, piece)

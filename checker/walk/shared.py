@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from checker.tree.nodes import Node
 from checker.tree.values import Value, Values
 
 __all__ = ["Shared"]
@@ -30,6 +31,8 @@ class Shared:
         self.warp = warp
         self.report = report
         self.entries: list[Value] = []
+        self.conds: list[Node | None] = []  # the path on which an entry was written
+        self.seen_as: Callable[[Node, Value], Value] = lambda _cond, value: value
         self.size = 0
         self.writer = np.zeros(0, dtype=np.int64)
         self.lane = np.zeros(0, dtype=np.int64)
@@ -44,6 +47,8 @@ class Shared:
         """Return an independent copy (entries are shared, they never change)."""
         other = Shared(self.values, self.warp, self.report)
         other.entries = list(self.entries)
+        other.conds = list(self.conds)
+        other.seen_as = self.seen_as
         other.size = self.size
         for name in ("writer", "lane", "off", "wrote", "read", "reader", "pending"):
             setattr(other, name, getattr(self, name).copy())
@@ -85,8 +90,9 @@ class Shared:
             self._grow(int(address[lanes].max()) + count)
         return address[lanes, None] + np.arange(count)
 
-    def store(self, address: Table, value: Value, active: npt.NDArray[np.bool_]) -> None:
-        """Write a value's bytes at each active lane's address."""
+    def store(self, address: Table, value: Value, active: npt.NDArray[np.bool_],
+              cond: Node | None = None) -> None:
+        """Write a value's bytes at each active lane's address; `cond`: the path it is on."""
         count = value.width // 8
         index = self._bytes(address, count, active)
         if not index.size:
@@ -98,6 +104,7 @@ class Shared:
                                 np.where(self.writer[index] >= 0, self.lane[index], _NOBODY), me)
         entry = len(self.entries)
         self.entries.append(value)
+        self.conds.append(cond)
         flat = index.ravel()
         if bool(clash.any()) or len(np.unique(flat)) != len(flat):
             self._same_or_report(index, value, active)
@@ -121,14 +128,17 @@ class Shared:
         if len(first) == len(lanes):
             self.report("race", "two lanes write one shared address with no barrier between")
 
-    def load(self, address: Table, width: int, active: npt.NDArray[np.bool_]) -> Value:
-        """Return `width` bits at each active lane's address."""
+    def load(self, address: Table, width: int, active: npt.NDArray[np.bool_],
+             peek: bool = False) -> Value:
+        """Return `width` bits at each active lane's address; a peek leaves no trace."""
         count = width // 8
         index = self._bytes(address, count, active)
         if not index.size:
             return self.values.undefined(width)
         me = np.flatnonzero(active)[:, None]
         writer, lane, off = self.writer[index], self.lane[index], self.off[index]
+        if peek:
+            return self._pieces(writer, lane, off, count, active)
         if bool(self._unordered(self.wrote[:, index],
                                 np.where(writer >= 0, lane, _NOBODY), me).any()):
             self.report("race", "a shared read that no barrier orders after another lane's write")
@@ -138,6 +148,10 @@ class Shared:
         other = ~fresh & (self.reader[index] != me)
         self.reader[index] = np.where(other, _SEVERAL, np.broadcast_to(me, index.shape))
         self.read[0, index], self.read[1, index] = self.epoch
+        return self._pieces(writer, lane, off, count, active)
+
+    def _pieces(self, writer: Table, lane: Table, off: Table, count: int,
+                active: npt.NDArray[np.bool_]) -> Value:
         grain = _grain(writer, lane, off, count)
         parts = [self._chunk(writer[:, i], lane[:, i], off[:, i], grain, active)
                  for i in range(0, count, grain)]
@@ -158,6 +172,9 @@ class Shared:
                 options.append(values.undefined(8 * grain))
                 continue
             part = values.extract(self.entries[source // 4096], 8 * (source % 4096), 8 * grain)
+            cond = self.conds[source // 4096]
+            if cond is not None:
+                part = self.seen_as(cond, part)
             mine = table.copy()
             chosen = lanes[which == len(options)]
             keep = np.zeros(total, dtype=bool)
@@ -189,7 +206,7 @@ class Shared:
         pairs = np.unique(np.stack((mine[alike], theirs[alike]), axis=1), axis=0)
         for x, y in pairs.tolist():
             made = value(self.entries[x], other.entries[y])
-            if made is None:
+            if made is None or self.conds[x] is not other.conds[y]:
                 continue
             where = alike & (mine == x) & (theirs == y)
             if made is other.entries[y]:
@@ -197,6 +214,7 @@ class Shared:
                 continue
             writer[where] = len(out.entries)
             out.entries.append(made)
+            out.conds.append(other.conds[y])
         out.writer[:size] = writer
         out.writer[size:] = _NOBODY
         return out
@@ -213,7 +231,8 @@ class Shared:
                 or bool((after.off[known] != self.off[known]).any()):
             return False
         pairs = np.unique(np.stack((self.writer[known], w), axis=1), axis=0)
-        return all(same(self.entries[x], after.entries[y]) for x, y in pairs.tolist())
+        return all(self.conds[x] is after.conds[y] and same(self.entries[x], after.entries[y])
+                   for x, y in pairs.tolist())
 
 
 def _grain(writer: Table, lane: Table, off: Table, count: int) -> int:
