@@ -25,8 +25,8 @@ __all__ = ["CALLS", "Outcome", "call", "provisional_class"]
 class Outcome:
     """What a call came to: `value`, or `error` = {kind, message, diagnostics}; lasting: cacheable.
 
-    error kinds: input, usage, launch (the user's), internal (ours); `server.service` adds those
-    of the pool: time-limit, memory-limit, worker-died.
+    error kinds: input, usage, launch (the user's), internal (ours); `server.schedule` adds those
+    of the pool: time-limit, memory-limit, worker-died, with the `limits` they hold for.
     """
 
     value: Any = None
@@ -34,7 +34,7 @@ class Outcome:
 
     @property
     def lasting(self) -> bool:
-        """True when the same call would come to the same outcome again."""
+        """True when the same call would come to the same outcome again, whatever the limits."""
         return self.error is None or self.error["kind"] in ("input", "usage", "launch")
 
 

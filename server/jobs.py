@@ -176,7 +176,7 @@ class JobRunner:
                 run.buffer.append(ItemResult(item.number, None, None, None))
             else:
                 groups.setdefault(question.key, []).append(item)
-        known = await service.on_thread(service.store.answers, groups)
+        known = await service.known(groups)
         for key, answer in known.items():
             run.buffer += _results(plan, groups.pop(key), answer)
             service.metrics.cache.labels(answer.kind, "store").inc()

@@ -136,13 +136,14 @@ def run_on_dask(
     try:
         outcome: Outcome = call.result()
     except LimitError as error:  # an error would be retried
-        outcome = limit_outcome(error)
+        outcome = limit_outcome(error, time_limit_s, memory)
     return outcome
 
 
-def limit_outcome(error: LimitError) -> Outcome:
+def limit_outcome(error: LimitError, time_limit_s: float, memory_bytes: int) -> Outcome:
     """The outcome of a call that a limit ended."""
-    return Outcome(error={"kind": error.code, "message": str(error), "diagnostics": []})
+    return Outcome(error={"kind": error.code, "message": str(error), "diagnostics": [],
+                          "limits": [time_limit_s, memory_bytes]})
 
 
 def make_scheduler(settings: Settings, on_restart: Callable[[str], None]) -> Scheduler:

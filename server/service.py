@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
@@ -52,6 +53,8 @@ class Service:
         self.closing = asyncio.Event()
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="store")
         self._memory: OrderedDict[str, Answer] = OrderedDict()
+        self._sizes: dict[str, int] = {}
+        self._memory_bytes = 0
         self._under_way: dict[str, asyncio.Task[tuple[Answer, str]]] = {}
         self.scheduler: Scheduler = make_scheduler(
             settings, lambda why: self.metrics.restarts.labels(why).inc())
@@ -139,7 +142,7 @@ class Service:
         """The answer to one engine call, and its source: memory, store, shared or worker."""
         key = answer_key(kind, digest, build(), options)
         held = self._memory.get(key)
-        if held is not None:
+        if held is not None and self._holds(held):
             self._memory.move_to_end(key)
             self.metrics.cache.labels(kind, "memory").inc()
             return held, "memory"
@@ -162,7 +165,7 @@ class Service:
         self, blank: Answer, payload: Mapping[str, Any], texts: Mapping[str, str], priority: int,
     ) -> tuple[Answer, str]:
         """Look in the store, wait for another server, or compute."""
-        found = await self.on_thread(self.store.answer, blank.key)
+        found = await self._stored(blank.key)
         if found is None and not self.store.is_sqlite:
             found = await self._claim(blank.key)
         if found is not None:
@@ -182,10 +185,28 @@ class Service:
                 self.store.claim, key, self.owner, self.settings.lease_s):
             await asyncio.sleep(pause)
             pause = min(0.5, pause * 1.5)
-            found = await self.on_thread(self.store.answer, key)
+            found = await self._stored(key)
             if found is not None:
                 return found
-        return await self.on_thread(self.store.answer, key)
+        return await self._stored(key)
+
+    async def _stored(self, key: str) -> Answer | None:
+        return (await self.known([key])).get(key)
+
+    async def known(self, keys: Iterable[str]) -> dict[str, Answer]:
+        """Stored answers among these keys, without those that no longer hold."""
+        found = await self.on_thread(self.store.answers, keys)
+        return {key: answer for key, answer in found.items() if self._holds(answer)}
+
+    def _holds(self, answer: Answer) -> bool:
+        """A call that a limit ended is remembered for a while, and under no larger limits."""
+        if answer.outcome.lasting:
+            return True
+        error = answer.outcome.error or {}
+        time_s, memory = error.get("limits", (0, 0))
+        s = self.settings
+        return (time.time() - answer.created < s.remember_limits_s
+                and time_s >= s.time_limit_s and memory >= s.memory_limit_bytes)
 
     async def _compute(
         self, blank: Answer, payload: Mapping[str, Any], texts: Mapping[str, str], priority: int,
@@ -194,7 +215,7 @@ class Service:
         outcome = await self.run(blank.kind, payload, priority=priority)
         self.metrics.calls.labels(blank.kind).observe(time.perf_counter() - started)
         answer = self._filled(blank, outcome)
-        if outcome.lasting:
+        if outcome.lasting or "limits" in (outcome.error or {}):
             await self.on_thread(self._keep, answer, texts)
             self._remember(answer)
         return answer
@@ -209,7 +230,9 @@ class Service:
         try:
             outcome = await asyncio.wrap_future(future)
         except LimitError as error:
-            outcome = limit_outcome(error)
+            limits = self.settings
+            outcome = limit_outcome(
+                error, time_limit_s or limits.time_limit_s, limits.memory_limit_bytes)
         if outcome.error is not None:
             self.metrics.failures.labels(name, outcome.error["kind"]).inc()
         return outcome
@@ -234,6 +257,16 @@ class Service:
         self.store.put_answer(answer)
 
     def _remember(self, answer: Answer) -> None:
+        size = len(json.dumps(answer.outcome.value))
+        if size > self.settings.cache_bytes // 16:
+            return
+        self._forget(answer.key)
         self._memory[answer.key] = answer
-        while len(self._memory) > self.settings.cache_entries:
-            self._memory.popitem(last=False)
+        self._sizes[answer.key] = size
+        self._memory_bytes += size
+        while self._memory_bytes > self.settings.cache_bytes:
+            self._forget(next(iter(self._memory)))
+
+    def _forget(self, key: str) -> None:
+        if self._memory.pop(key, None) is not None:
+            self._memory_bytes -= self._sizes.pop(key)

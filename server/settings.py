@@ -35,6 +35,7 @@ class Settings:
     time_limit_s: float = 60.0
     memory_limit_bytes: int = 2048 * MIB
     start_limit_s: float = 120.0
+    remember_limits_s: float = 3600.0
 
     body_limit_bytes: int = 64 * MIB
     upload_limit_bytes: int = 256 * MIB
@@ -57,4 +58,4 @@ class Settings:
     rate_burst: int = 50
     cors_origins: tuple[str, ...] = ()
     public_metrics: bool = True
-    cache_entries: int = 4_096
+    cache_bytes: int = 16 * MIB

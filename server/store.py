@@ -172,15 +172,15 @@ class Store:
         return self.answers([key]).get(key)
 
     def put_answer(self, answer: Answer) -> None:
-        """Memoise one answer; the first one stays."""
+        """Memoise one answer, in place of a void one."""
+        changing = {"signature": answer.signature, "created": answer.created,
+                    "outcome": pack([answer.outcome.value, answer.outcome.error])}
+        query = self.insert(ANSWERS).values(
+            key=answer.key, kind=answer.kind, text_digest=answer.text_digest,
+            checker_version=answer.checker_version,
+            options=json.dumps(answer.options, sort_keys=True), **changing)
         with self.begin() as conn:
-            conn.execute(self.insert(ANSWERS).on_conflict_do_nothing(), [{
-                "key": answer.key, "kind": answer.kind, "text_digest": answer.text_digest,
-                "checker_version": answer.checker_version,
-                "options": json.dumps(answer.options, sort_keys=True),
-                "signature": answer.signature, "created": answer.created,
-                "outcome": pack([answer.outcome.value, answer.outcome.error]),
-            }])
+            conn.execute(query.on_conflict_do_update(index_elements=["key"], set_=changing))
 
     def answers_with_signature(self, signature: str, limit: int = 1000) -> list[Answer]:
         """Answers whose signature is this one, oldest first."""

@@ -132,3 +132,31 @@ def test_identical_texts_at_the_same_time_are_signed_once(
     assert len({a.text for a in answers}) == 1
     assert toy_count.read_text().count(f"sign {digest_of(text)}") == 1
     assert {a.headers["x-samebits-cache"] for a in answers} <= {"worker", "shared", "memory"}
+
+
+def test_a_limit_is_remembered_until_the_limits_grow(
+    start: Callable[..., Running], toy_count: Path,
+) -> None:
+    text = "!spin 2\nx = over\n"
+    first = start(workers=1, time_limit_s=0.5)
+    for _ in range(2):
+        answer = first.client.post("/v1/sign", json={"text": text})
+        assert answer.json()["type"] == "urn:samebits:problem:time-limit"
+    assert answer.headers.get("x-samebits-cache") is None
+    assert toy_count.read_text().count(f"sign {digest_of(text)}") == 1
+    second = start(workers=1, time_limit_s=20.0)
+    for _ in range(2):
+        assert second.client.post("/v1/sign", json={"text": text}).status_code == 200
+    assert toy_count.read_text().count(f"sign {digest_of(text)}") == 2
+
+
+def test_memory_cache_is_bounded_in_bytes(start: Callable[..., Running]) -> None:
+    running = start(workers=1, cache_bytes=16_000)
+    for n in range(60):
+        assert running.client.post("/v1/sign", json={"text": f"x = bound {n}\n"}).is_success
+    service = running.service
+    assert 0 < service._memory_bytes <= 16_000
+    assert service._memory_bytes == sum(service._sizes.values())
+    assert len(service._memory) == len(service._sizes) < 60
+    again = running.client.post("/v1/sign", json={"text": "x = bound 0\n"})
+    assert again.headers["x-samebits-cache"] == "store"
