@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
+from checker.cache import signature_from_json
 from checker.errors import Diagnostic, InputError, LaunchError, Span, UsageError
 from checker.results import (
     EqualClass,
@@ -107,24 +108,26 @@ class Examined:
     name: str
     key: str
     basis: str
+    signature: Signature | None = None
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
-    def from_json(data: dict[str, str]) -> Examined:
-        return Examined(**data)
+    def from_json(data: dict[str, Any]) -> Examined:
+        signed = data["signature"] and signature_from_json(data["signature"])
+        return Examined(data["name"], data["key"], data["basis"], signed)
 
 
 def examine(kernel: KernelInput, *, known: Any = None) -> Examined:
     signature = sign(kernel.text, kernel=kernel.kernel, file=kernel.name)
     if not signature.modelled:
-        return Examined(kernel.name, "", "")
+        return Examined(kernel.name, "", "", signature)
     if kernel.launches:
         body = [c for _, c in _body(kernel.text, kernel.kernel)[1] if c[0] != "$"]
         digest = hashlib.md5("\n".join(body).encode()).hexdigest()
-        return Examined(kernel.name, f"sb1l-{digest}", "launch")
-    return Examined(kernel.name, signature.text, "static")
+        return Examined(kernel.name, f"sb1l-{digest}", "launch", signature)
+    return Examined(kernel.name, signature.text, "static", signature)
 
 
 def classify(

@@ -11,7 +11,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,14 +20,16 @@ import typer
 from rich.text import Text
 
 from checker import premises, sources
-from checker.cache import Cache, open_default
+from checker.cache import Cache, Examiner, open_default
 from checker.cli import render
 from checker.cli.status import USAGE, fail, guarded
+from checker.cli.sweep import LIMIT_SECONDS, Jobs, Limit
 from checker.errors import UsageError
 from checker.gate import formats, lockfile, suppress, trees
 from checker.gate.check import Current, Report, Result, check, sign_all
 from checker.gate.lockfile import Lock, LockError
 from checker.gate.trees import Difference
+from checker.sources import Unreadable
 
 __all__ = ["app"]
 
@@ -79,13 +81,16 @@ def _load(baseline: Path) -> Lock:
     return lockfile.load(baseline.read_text(), name=str(baseline))
 
 
-def _sign(paths: list[str] | None, cache: Cache) -> Current:
+def _sign(paths: list[str] | None, cache: Cache, jobs: int | None, limit: float) -> Current:
     from checker import api
 
     paths = paths or []
     found = sources.read(paths, kernels_in=api.kernels_in)
-    with _bar(len(found.kernels)) as progress:
-        current = sign_all(found, cache, progress=progress)
+    with (
+        _bar(len(found.kernels)) as progress,
+        Examiner(cache, jobs=jobs, limit_seconds=limit) as examiner,
+    ):
+        current = sign_all(found, examiner, progress=progress)
     if not current.kernels and not current.errors:
         where = f"nothing found under {', '.join(paths)}" if paths else "no path was given"
         raise LockError(f"no kernel was checked: {where}")
@@ -132,6 +137,8 @@ def check_kernels(
     before: Before = None,
     as_json: AsJson = False,
     no_cache: NoCache = False,
+    jobs: Jobs = None,
+    limit: Limit = LIMIT_SECONDS,
 ) -> None:
     """Compare kernels with the baseline.
 
@@ -142,11 +149,11 @@ def check_kernels(
     lock = _load(baseline)
     excused = suppress.load(suppressions or baseline.with_name("samebits.suppress.toml"))
     cache = Cache(None) if no_cache else open_default()
-    current = _sign(paths, cache)
+    current = _sign(paths, cache, jobs, limit)
     result = check(
         lock, current, suppressions=excused, allow_new=allow_new, allow_missing=allow_missing
     )
-    old = _sign(before, cache) if before else None
+    old = _sign(before, cache, jobs, limit) if before else None
     differences = _differences(result, cache, old)
     trees.remember(cache, current.kernels)
     for name, file in wanted:
@@ -185,7 +192,7 @@ def _write(
             out = render.Lines()
             out.extend(lines)
             out.print()
-            _print_errors(report)
+            _print_errors(report.errors)
             return
         text = "".join(line.plain + "\n" for line in lines)
     elif name == "json":
@@ -203,8 +210,8 @@ def _write(
         file.write_text(text)
 
 
-def _print_errors(report: Report) -> None:
-    for error in report.errors:
+def _print_errors(errors: Iterable[Unreadable]) -> None:
+    for error in errors:
         known = error.message.startswith(error.name)
         print(error.message if known else f"{error.name}: {error.message}", file=sys.stderr)
 
@@ -278,13 +285,14 @@ def update(
     ] = False,
     as_json: AsJson = False,
     no_cache: NoCache = False,
+    jobs: Jobs = None,
+    limit: Limit = LIMIT_SECONDS,
 ) -> None:
     """Write the baseline from the given kernels; nothing is written if one cannot be read."""
     cache = Cache(None) if no_cache else open_default()
-    current = _sign(paths, cache)
+    current = _sign(paths, cache, jobs, limit)
     if current.errors:
-        for error in current.errors:
-            print(error.message, file=sys.stderr)
+        _print_errors(current.errors)
         print(f"{baseline} was not written", file=sys.stderr)
         raise typer.Exit(UNREADABLE_INPUT)
     old = lockfile.load(baseline.read_text(), name=str(baseline)) if baseline.is_file() else None
@@ -320,13 +328,15 @@ def diff(
     before: Before = None,
     as_json: AsJson = False,
     no_cache: NoCache = False,
+    jobs: Jobs = None,
+    limit: Limit = LIMIT_SECONDS,
 ) -> None:
     """Show where the trees of drifted kernels first differ, in both versions."""
     lock = _load(baseline)
     cache = Cache(None) if no_cache else open_default()
-    current = _sign(paths, cache)
+    current = _sign(paths, cache, jobs, limit)
     report = check(lock, current)
-    differences = _differences(report, cache, _sign(before, cache) if before else None)
+    differences = _differences(report, cache, _sign(before, cache, jobs, limit) if before else None)
     if as_json:
         print(json.dumps(formats.to_json(report, differences, str(baseline)), indent=2))
     else:
@@ -335,7 +345,7 @@ def diff(
             if result.kind != "same":
                 out.extend(_drift(result, differences.get(index), str(baseline)))
         out.print()
-        _print_errors(report)
+        _print_errors(report.errors)
         if not any(r.kind != "same" for r in report.results):
             print("no difference")
     raise typer.Exit(report.status)
@@ -350,6 +360,8 @@ def explain(
     baseline: Baseline = DEFAULT,
     as_json: AsJson = False,
     no_cache: NoCache = False,
+    jobs: Jobs = None,
+    limit: Limit = LIMIT_SECONDS,
 ) -> None:
     """Explain a baseline entry: what was signed, what it assumes, and what it is now."""
     lock = _load(baseline)
@@ -359,7 +371,7 @@ def explain(
         fail(UsageError(f"no entry is named `{kernel}`; there are {', '.join(names[:8])}"),
              USAGE, as_json)
     cache = Cache(None) if no_cache else open_default()
-    current = _sign(paths, cache) if paths else Current(())
+    current = _sign(paths, cache, jobs, limit) if paths else Current(())
     report = check(Lock(lock.checker, tuple(chosen)), current, allow_new=True)
     rows = [r for r in report.results if r.before is not None]
     differences = {i: d for i, r in enumerate(rows) if (d := trees.difference(r, cache))}

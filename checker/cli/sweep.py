@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from checker import cache, knobs, sources
-from checker.cache import Cache, open_default
+from checker.cache import Cache, Examiner, open_default
 from checker.cli import render
 from checker.cli.status import EQUAL, UNPROVED, UNREADABLE, guarded
 from checker.errors import UsageError
@@ -28,7 +28,14 @@ from checker.sources import Source
 if TYPE_CHECKING:
     from checker.knobs import Separation
 
-__all__ = ["Group", "group_sources", "partition"]
+__all__ = ["Group", "Jobs", "Limit", "group_sources", "partition"]
+
+LIMIT_SECONDS = 300.0
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", help="Worker processes [default: half the cores]; 0: none."),
+]
+Limit = Annotated[float, typer.Option("--limit", help="Seconds that one kernel may take.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,8 @@ def partition(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Decide anew.")] = False,
+    jobs: Jobs = None,
+    limit: Limit = LIMIT_SECONDS,
 ) -> None:
     """Partition compiled configurations into classes that return the same bits.
 
@@ -117,7 +126,8 @@ def partition(
         raise UsageError(f"no kernel found under {', '.join(paths)}")
     with _progress(len(chosen)) as progress:
         store = Cache(None) if no_cache else open_default()
-        answer = cache.partition([s.input for s in chosen], store, progress=progress)
+        with Examiner(store, jobs=jobs, limit_seconds=limit) as examiner:
+            answer = cache.partition([s.input for s in chosen], examiner, progress=progress)
     groups = group_sources(chosen, answer)
     errors = [*((e.name, e.message) for e in found.errors), *answer.errors]
     invariant = _invariance(groups) if batch_invariant else None

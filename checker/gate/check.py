@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from checker.cache import Cache
+from checker.cache import Examiner
 from checker.errors import SamebitsError
 from checker.gate.lockfile import Entry, Key, Lock, config_text
 from checker.gate.suppress import Suppression
@@ -128,17 +128,16 @@ def entry_of(source: Source, signature: Signature) -> Entry:
 
 
 def sign_all(
-    found: Sources, cache: Cache, *, sign: Callable[..., Signature] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    found: Sources, examiner: Examiner, *, progress: Callable[[int, int], None] | None = None
 ) -> Current:
-    """Sign every source behind the cache; a kernel that cannot be read is an error, not a stop."""
+    """Sign every source; a kernel that cannot be read is an error, not a stop."""
     kernels, errors = [], list(found.errors)
-    for number, source in enumerate(found.kernels, 1):
-        one = source.input
+    plain = [replace(source.input, name=source.file, launches=()) for source in found.kernels]
+    for one in plain:
+        examiner.submit(one)
+    for number, (source, one) in enumerate(zip(found.kernels, plain, strict=True), 1):
         try:
-            signature = cache.sign(
-                one.text, isa=one.isa, kernel=one.kernel, file=source.file, sign=sign
-            )
+            signature: Signature = examiner.result(one).signature
         except SamebitsError as error:
             errors.append(Unreadable(source.file, str(error)))
         else:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from checker import cache, knobs
-from checker.cache import Cache, open_default
+from checker import knobs
+from checker.cache import Cache, Examiner, open_default, partition
 from checker.errors import SamebitsError, UsageError
 from checker.results import EqualClass, KernelInput, Partition, Reason
 
@@ -90,19 +90,27 @@ def keep_equal(
     *,
     launch: str = "auto",
     store: Cache | None = None,
+    examiner: Examiner | None = None,
 ) -> Kept:
     """Name the kernels that are proved bitwise equal to a reference.
 
     launch: what the kernels' launch facts are used for. "never": not at all. "auto": to decide what
     the static engine leaves open. "always": for all of them, so that kernels which agree at this
     launch only are kept too. The reference itself is always kept if it is in the list.
+    store: where answers are kept; examiner: one that was handed the kernels already.
     """
     start = time.perf_counter()
     kernels = _unique(kernels)
+    own = examiner is None
+    asks = Examiner(store or open_default()) if examiner is None else examiner
     try:
-        kept = _keep(kernels, reference, launch, store or open_default())
+        kept = _keep(kernels, reference, launch, asks)
     except Exception as error:
         kept = _only_reference(kernels, reference, _why(error))
+    finally:
+        if own:
+            asks.close()
+    kept = replace(kept, from_cache=asks.asked > 0 and asks.asked == asks.cached)
     return replace(kept, seconds=time.perf_counter() - start)
 
 
@@ -134,7 +142,7 @@ def _only_reference(kernels: Sequence[KernelInput], reference: Reference, why: s
 
 
 def _keep(
-    kernels: Sequence[KernelInput], reference: Reference, launch: str, store: Cache
+    kernels: Sequence[KernelInput], reference: Reference, launch: str, asks: Examiner
 ) -> Kept:
     if launch not in ("auto", "always", "never"):
         raise UsageError(f"launch is auto, always or never, not {launch!r}")
@@ -142,9 +150,9 @@ def _keep(
         raise UsageError("there is no kernel to choose from")
     name, extra, signature = _resolve(kernels, reference)
     pool = [*kernels, *extra]
-    first, cached = _partition([replace(k, launches=()) for k in pool], store)
+    first = partition([replace(k, launches=()) for k in pool], asks)
     if signature:
-        name = _by_signature(kernels, first, signature, store)
+        name = _by_signature(kernels, first, signature, asks)
     classes = [set(one.members) for one in first.classes]
     chosen = _class_of(first, name)
     equal = set(chosen.members) if chosen else {name}
@@ -156,8 +164,7 @@ def _keep(
             k for k in facts if k.name in undecided or k.name == name
         ]
         if any(k.name == name for k in wanted) and len(wanted) > 1:
-            second, again = _partition(wanted, store)
-            cached = cached and again
+            second = partition(wanted, asks)
             joint = _class_of(second, name)
             if joint is not None:
                 equal |= set(joint.members)
@@ -165,12 +172,12 @@ def _keep(
                     else chosen
             classes += [set(one.members) for one in second.classes]
             first = _without(first, {m for one in second.classes for m in one.members})
-    return _kept(kernels, name, equal, basis, classes, first, cached)
+    return _kept(kernels, name, equal, basis, classes, first)
 
 
 def _kept(
     kernels: Sequence[KernelInput], name: str, equal: set[str], basis: EqualClass | None,
-    classes: Sequence[set[str]], answer: Partition, cached: bool,
+    classes: Sequence[set[str]], answer: Partition,
 ) -> Kept:
     joined = _join(classes)
     label = {member: number for number, one in enumerate(joined) for member in one}
@@ -184,7 +191,7 @@ def _kept(
         tuple(k.name for k in kernels if k.name in equal), name, len(kernels),
         basis.signature if basis else "", basis.basis if basis else "",
         basis.premises if basis else (), len(joined), tuple(unproved),
-        apart.sentence() if len(joined) > 1 else "", from_cache=cached,
+        apart.sentence() if len(joined) > 1 else "",
     )
 
 
@@ -208,13 +215,6 @@ def _without(answer: Partition, names: set[str]) -> Partition:
 
 def _class_of(answer: Partition, name: str) -> EqualClass | None:
     return next((one for one in answer.classes if name in one.members), None)
-
-
-def _partition(kernels: Sequence[KernelInput], store: Cache) -> tuple[Partition, bool]:
-    """The classes, and whether everything that they rest on was in the cache."""
-    misses = store.counters.misses
-    answer = cache.partition(kernels, store)
-    return answer, store.counters.misses == misses
 
 
 def _resolve(
@@ -251,7 +251,7 @@ def _baseline_signature(reference: Baseline) -> str:
 
 
 def _by_signature(
-    kernels: Sequence[KernelInput], answer: Partition, signature: str, store: Cache
+    kernels: Sequence[KernelInput], answer: Partition, signature: str, asks: Examiner
 ) -> str:
     """The first kernel with a given signature that is modelled."""
     for one in answer.classes:
@@ -260,7 +260,10 @@ def _by_signature(
             if member is not None:
                 return member
     for kernel in kernels:
-        signed = store.sign(kernel.text, isa=kernel.isa, kernel=kernel.kernel)
+        try:
+            signed = asks.result(replace(kernel, launches=())).signature
+        except SamebitsError:
+            continue
         if signed.text == signature and signed.modelled:
             return kernel.name
     raise UsageError(f"no kernel here has the signature {signature}")

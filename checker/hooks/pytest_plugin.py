@@ -54,7 +54,7 @@ class SamebitsGate:
         names it; taken from the kernel where not given. entry: where the text has several.
         """
         __tracebackhide__ = True
-        from checker.cache import open_default
+        from checker.cache import Examiner, open_default
         from checker.errors import SamebitsError
         from checker.gate import check as gate
         from checker.gate.lockfile import Lock
@@ -62,7 +62,7 @@ class SamebitsGate:
 
         try:
             source = _source(kernel, name, config, isa, entry)
-            current = gate.sign_all(Sources((source,)), open_default())
+            current = gate.sign_all(Sources((source,)), Examiner(open_default(), jobs=0))
             if current.errors:
                 pytest.fail(current.errors[0].message, pytrace=False)
             now = current.kernels[0]

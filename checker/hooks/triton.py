@@ -18,13 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checker.cache import Cache
+from checker.cache import Cache, Examiner, open_default
 from checker.errors import UsageError
 from checker.hooks.keep import Baseline, Kept, announce, keep_equal
 from checker.results import KernelInput
 
 __all__ = ["Bitwise", "Compiled", "bitwise", "launch_facts", "overlapping"]
 
+LIMIT_SECONDS = 60.0
 MAX_LANES = 2**18  # threads of a launch that is still replayed
 MAX_ELEMENTS = 2**24  # elements of all its buffers
 MAX_VALUES = 2**14  # elements of an integer buffer whose contents go into the launch facts
@@ -58,8 +59,9 @@ class Bitwise:
 
     def __init__(
         self, reference: Any = "first", *, launch: str = "auto", cache: Cache | None = None,
-        log: bool = True,
+        log: bool = True, limit: float = LIMIT_SECONDS,
     ) -> None:
+        self.limit = limit
         self.reference = reference
         self.launch = launch
         self.cache = cache
@@ -93,7 +95,8 @@ class Bitwise:
         if self._then is not None:  # the user's own pruning comes first, and its errors are theirs
             configs = list(self._then(configs, named_args, **kwargs))
         try:
-            return self._choose(configs, before, dict(named_args or {}), dict(kwargs))
+            with Examiner(self.cache or open_default(), limit_seconds=self.limit) as asks:
+                return self._choose(configs, before, dict(named_args or {}), dict(kwargs), asks)
         except Exception as error:
             kept = configs[:1]
             said = f"the hook failed ({type(error).__name__}: {error})"
@@ -102,13 +105,20 @@ class Bitwise:
             return kept
 
     def _choose(
-        self, configs: list[Any], before: list[Any], named: dict[str, Any], kwargs: dict[str, Any]
+        self, configs: list[Any], before: list[Any], named: dict[str, Any], kwargs: dict[str, Any],
+        asks: Examiner,
     ) -> list[Any]:
         tuner = self._tuner or _calling_tuner(self)
         label = getattr(getattr(tuner, "base_fn", None), "__name__", "kernel")
         start = time.perf_counter()
         outside = self._outside(configs, before)
-        compiled = [_compile(tuner, config, named, kwargs) for config in [*configs, *outside]]
+        compiled = []
+        for config in [*configs, *outside]:
+            one = _compile(tuner, config, named, kwargs)
+            compiled.append(one)
+            if one.text:  # examined by a worker while the next one is compiled
+                knobs = one.config.all_kwargs()
+                asks.submit(KernelInput(one.name, one.text, one.isa, config=knobs))
         self.compile_seconds = time.perf_counter() - start
         good = [one for one in compiled[: len(configs)] if not one.error]
         if not good:
@@ -124,7 +134,7 @@ class Bitwise:
             first = inputs[reference].name if isinstance(reference, int) else inputs[0].name
             answer = Kept((first,), first, len(inputs), failed=why)
         else:
-            answer = keep_equal(inputs, reference, launch=self.launch, store=self.cache)
+            answer = keep_equal(inputs, reference, launch=self.launch, examiner=asks)
         self._record(label, answer)
         kept_names = set(answer.names)
         kept_configs = [
@@ -176,16 +186,17 @@ class Bitwise:
 
 def bitwise(
     reference: Any = "first", *, launch: str = "auto", cache: Cache | None = None,
-    log: bool = True,
+    log: bool = True, limit: float = LIMIT_SECONDS,
 ) -> Bitwise:
     """Make a pruner that keeps configurations bitwise equal to a reference.
 
     reference: "first" (that compiles), an index, a `triton.Config`, a mapping of knobs, a compiled
     kernel, assembly text, a signature `sb1-...`, or a `Baseline`. launch: see `keep_equal`; with
     "auto", launch facts are used where every scalar argument is part of the tuning key, as the
-    tuner reuses its choice for every call with that key.
+    tuner reuses its choice for every call with that key. limit: seconds that the check of one
+    kernel may take; a kernel that takes longer is dropped.
     """
-    return Bitwise(reference, launch=launch, cache=cache, log=log)
+    return Bitwise(reference, launch=launch, cache=cache, log=log, limit=limit)
 
 
 def _is_first(asked: Any) -> bool:

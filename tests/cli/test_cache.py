@@ -34,10 +34,10 @@ def test_every_part_of_the_question_is_in_the_key() -> None:
 
 
 def test_the_key_changes_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    from checker import cache
+    from checker.cache import store
 
     before = Cache.key("sign", "text")
-    monkeypatch.setattr(cache, "fingerprint", lambda: "other code")
+    monkeypatch.setattr(store, "fingerprint", lambda: "other code")
     assert Cache.key("sign", "text") != before
 
 
@@ -66,11 +66,11 @@ def test_off_switch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_concurrent_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from checker import cache as module
+    from checker.cache import store
 
-    monkeypatch.setattr(module, "fingerprint", lambda: "fixed")  # the code may be edited meanwhile
+    monkeypatch.setattr(store, "fingerprint", lambda: "fixed")  # the code may be edited meanwhile
     code = (
-        "import sys; from pathlib import Path; from checker import cache\n"
+        "import sys; from pathlib import Path; from checker.cache import store as cache\n"
         "cache.fingerprint = lambda: 'fixed'\n"
         "c = cache.Cache(Path(sys.argv[1]))\n"
         "for i in range(60):\n"

@@ -20,6 +20,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "checker.api", module)
     monkeypatch.setattr(checker, "api", module, raising=False)
     monkeypatch.setenv("SAMEBITS_CACHE", str(tmp_path / "cache.sqlite"))
+    monkeypatch.setenv("SAMEBITS_JOBS", "0")  # workers would have the real engine
 
 
 @pytest.fixture

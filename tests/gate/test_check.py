@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from checker.cache import Cache
+from checker.cache import Cache, Examiner
 from checker.errors import UsageError
 from checker.gate import suppress
 from checker.gate.check import Current, Report, check, sign_all, text_digest
 from checker.gate.lockfile import Entry, Lock
 from checker.results import CHECKER_VERSION, KernelInput
 from checker.sources import Source, Sources
-from tests import toy_engine
 
+pytestmark = pytest.mark.usefixtures("toy")
 TODAY = datetime.date(2026, 6, 1)
 
 
@@ -27,7 +27,7 @@ def source(name: str, body: str, compiler: str = "triton 3.6.0", **knobs: int) -
 
 
 def signed(*sources: Source) -> Current:
-    return sign_all(Sources(sources), Cache(None), sign=toy_engine.sign)
+    return sign_all(Sources(sources), Examiner(Cache(None), jobs=0))
 
 
 def lock(*sources: Source, checker: str = CHECKER_VERSION) -> Lock:

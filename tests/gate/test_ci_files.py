@@ -45,7 +45,8 @@ def put(project: Path, body: str) -> None:
 
 def run(project: Path, script: str, **env: str) -> subprocess.CompletedProcess[str]:
     path = f"{project / 'bin'}:{os.environ['PATH']}"
-    base = {**os.environ, "PATH": path, "SAMEBITS_CACHE": str(project / "cache.sqlite")}
+    base = {**os.environ, "PATH": path, "SAMEBITS_CACHE": str(project / "cache.sqlite"),
+            "SAMEBITS_JOBS": "0"}
     base.pop("GITHUB_STEP_SUMMARY", None)
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", script], cwd=project, env={**base, **env},

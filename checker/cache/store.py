@@ -13,23 +13,19 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checker.errors import LaunchError, SamebitsError
-from checker.results import CHECKER_VERSION, KernelInput, Partition, Signature
+from checker.cache.defects import defects
+from checker.results import CHECKER_VERSION, Signature
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = [
-    "Cache", "Defect", "default_path", "fingerprint", "open_default", "partition",
-    "signature_from_json",
-]
+__all__ = ["Cache", "default_path", "fingerprint", "open_default", "signature_from_json"]
 
 MAX_BYTES = 512 * 2**20  # of stored answers; the least recently written go first
 _SCHEMA = """
@@ -37,18 +33,6 @@ CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY, kind TEXT NOT NULL, value TEXT NOT NULL, written INTEGER NOT NULL
 ) WITHOUT ROWID
 """
-
-
-class Defect(SamebitsError):
-    """An exception that only a defect of the checker can cause; one kernel's, not the sweep's."""
-
-    def __init__(self, error: Exception) -> None:
-        lines = str(error).strip().splitlines()
-        first = lines[0][:300] if lines else ""
-        super().__init__(
-            f"defect in samebits: {type(error).__name__}: {first}\n"
-            "  hint: please report it with the input; SAMEBITS_DEBUG=1 shows where it happened"
-        )
 
 
 def default_path() -> Path | None:
@@ -66,7 +50,7 @@ def default_path() -> Path | None:
 def fingerprint() -> str:
     """A digest of the checker's version and code: names, sizes and times of its source files."""
     digest = hashlib.blake2b(CHECKER_VERSION.encode(), digest_size=16)
-    root = Path(__file__).resolve().parent
+    root = Path(__file__).resolve().parents[1]
     for folder in (root, root.parent / "grammars"):
         for path in sorted(folder.rglob("*")):
             if path.suffix in (".py", ".lark", ".xz", ".npz", ".json"):
@@ -175,7 +159,7 @@ class Cache:
         found: list[Signature] = []
 
         def answer() -> dict[str, Any]:
-            with _defects():
+            with defects():
                 found.append(sign(text, isa=isa, kernel=kernel, file=file))
             return found[0].to_json()
 
@@ -213,48 +197,6 @@ class Cache:
 def open_default() -> Cache:
     """The cache at its default place."""
     return Cache(default_path())
-
-
-@contextmanager
-def _defects() -> Iterator[None]:
-    """Turn an exception that is none of ours into a Defect."""
-    try:
-        yield
-    except SamebitsError:
-        raise
-    except Exception as error:
-        if os.environ.get("SAMEBITS_DEBUG"):
-            raise
-        raise Defect(error) from error
-
-
-def partition(
-    kernels: Iterable[KernelInput], cache: Cache, *,
-    progress: Callable[[int, int], None] | None = None,
-) -> Partition:
-    """`checker.api.partition` with each kernel examined behind the cache."""
-    from checker import api
-
-    inputs = list(kernels)
-    known: dict[Any, Any] = {}
-    items, errors = [], []
-    for number, kernel in enumerate(inputs, 1):
-        question = (kernel.text, kernel.isa, kernel.kernel, kernel.launches)
-        try:
-            key = cache.key("examine", *question)
-            data = cache.get(key)
-            if data is None:
-                with _defects():
-                    data = api.examine(kernel, known=known).to_json()
-                cache.put(key, "examine", data)
-            items.append((kernel, replace(api.Examined.from_json(data), name=kernel.name)))
-        except LaunchError as error:
-            errors.append((kernel.name, f"launch facts: {error}"))
-        except SamebitsError as error:
-            errors.append((kernel.name, str(error)))
-        if progress is not None:
-            progress(number, len(inputs))
-    return api.classify(items, errors)
 
 
 def signature_from_json(data: dict[str, Any]) -> Signature:

@@ -1,0 +1,57 @@
+"""A worker process: examines kernels that it is handed as JSON lines, until its input ends.
+
+    python -m checker.cache.worker
+
+In: one line a kernel: name, text, isa, kernel, launches. Out: one line each: `{"ok": ...}` with the
+data of `checker.api.Examined`, or `{"error": message}`. Nothing is shared with the parent, so a
+kernel that runs out of time or memory takes nothing else along.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from checker.errors import LaunchError, SamebitsError
+from checker.results import KernelInput
+
+__all__ = ["answer", "main"]
+
+KEPT = 64  # replays shared between kernels with one signature
+
+
+def answer(kernel: KernelInput, examine: Callable[..., Any], known: dict[Any, Any]) -> Any:
+    """Examine one kernel; returns the line's data."""
+    from checker.cache.defects import defects
+
+    if len(known) > KEPT:
+        known.clear()
+    try:
+        with defects():
+            return {"ok": examine(kernel, known=known).to_json()}
+    except LaunchError as error:
+        return {"error": f"launch facts: {error}"}
+    except SamebitsError as error:
+        return {"error": str(error)}
+
+
+def main() -> None:
+    """Answer lines until the input ends."""
+    from checker import api
+
+    known: dict[Any, Any] = {}
+    out, sys.stdout = sys.stdout, sys.stderr  # nothing else may write into the answers
+    for line in sys.stdin:
+        data = json.loads(line)
+        kernel = KernelInput(
+            data["name"], data["text"], isa=data["isa"], kernel=data["kernel"],
+            launches=tuple(data["launches"]),
+        )
+        out.write(json.dumps(answer(kernel, api.examine, known)) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()
