@@ -17,7 +17,8 @@ import numpy as np
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix
 from checker.tree.logic import Logic
 from checker.tree.nodes import SELECT_BIT, Node, hash_node
-from checker.tree.poly import Poly, TooLarge, coef_add, coef_mul, is_zero, join, settle
+from checker.tree.poly import Poly, coef_add, coef_mul, is_zero, join, settle
+from checker.tree.values import Values
 
 __all__ = ["Pivot", "Rewriter"]
 
@@ -26,22 +27,17 @@ Fraction = tuple[Any, int]  # numerator (int or table), denominator
 
 @dataclass(frozen=True, slots=True)
 class Pivot:
-    """atom = (y - offset) / scale, for the coordinate y modulo 2**width.
-
-    exact: scale * atom + offset cannot wrap, so that the atom follows from y.
-    """
+    """atom = (y - offset) / scale for the coordinate y, an integer that does not wrap."""
 
     atom: Node
     y: Node
     scale: int
     offset: Any
-    width: int
-    exact: bool
     lifted: Node | None = None  # the widened scale * atom, where the address holds that
 
 
 class Rewriter:
-    """Hashes of nodes under pivots and known conjuncts; `wrapped` tells that a premise was used."""
+    """Hashes of nodes under pivots and known conjuncts."""
 
     def __init__(self, logic: Logic, pivots: Iterable[Pivot] = (),
                  known: Iterable[Node] = ()) -> None:
@@ -50,12 +46,12 @@ class Rewriter:
         self.known = tuple(known)
         self.memo: dict[Node, Hash] = {}
         self.aux: dict[Node, Hash | None] = {}
-        self.wrapped = False
         self.mask = SELECT_BIT if self.known else 0
         for p in self.pivots:
             self.mask |= p.deps
         self.fixed: dict[Node, Hash] = {}
-        self.moved: dict[Node, Pivot | None] = {}
+        self.moved: dict[Node, Poly | None] = {}
+        self.values = Values(logic.forest)
 
     def child(self, fixed: dict[Node, Hash]) -> Rewriter:
         """Return a rewriter that gives some symbols (of a loop) other hashes."""
@@ -138,27 +134,18 @@ class Rewriter:
                     self._lift(atom.poly)
                     self.moved[atom] = self._lifted(atom)
 
-    def _lifted(self, atom: Node) -> Pivot | None:
+    def _lifted(self, atom: Node) -> Poly | None:
+        """Return a widened sum after substitution, an integer again where its range allows it."""
         assert atom.poly is not None
         terms = self.terms(atom.poly)
+        width = atom.poly.width
         if any(den != 1 for _c, den in terms.values()):
             return None
-        poly = Poly(atom.poly.width, {m: settle(c, atom.poly.width)
-                                      for m, (c, _d) in terms.items()})
-        poly = Poly(poly.width, {m: c for m, c in poly.terms.items() if not is_zero(c)})
-        c = poly.const
-        low, high = (int(c.min()), int(c.max())) if isinstance(c, np.ndarray) else (c, c)
-        if low < 0 and high <= 0 and -low < 1 << min(atom.poly.tz(), atom.poly.width - 1):
-            poly = poly.sub(Poly(poly.width, {(): c}))
-        else:
-            c = 0
-        forest = self.logic.forest
-        y = forest.make(atom.op, atom.attr, width=atom.width, poly=poly, low=atom.low,
-                        high=atom.high)
-        return None if y is atom else Pivot(atom, y, 1, coef_mul(c, -1, 0), 0, True)
-
-    def _pivot(self, atom: Node) -> Pivot | None:
-        return self.pivots.get(atom) or self.moved.get(atom)
+        settled = {m: settle(c, width) for m, (c, _d) in terms.items()}
+        poly = Poly(width, {m: c for m, c in settled.items() if not is_zero(c)})
+        widen = self.values.sext if atom.op == "sext" else self.values.zext
+        made = widen(poly, width, 0)
+        return None if made.atom() is atom else made
 
     def poly_hash(self, poly: Poly) -> Hash:
         """Hash a polynomial whose atoms are hashed already."""
@@ -176,32 +163,37 @@ class Rewriter:
     # -- substitution
     def terms(self, poly: Poly) -> dict[tuple[Node, ...], Fraction]:
         """Return the polynomial's terms with pivots replaced."""
-        if not any(self._pivot(a) for mono in poly.terms for a in mono):
+        if not any(a in self.pivots or self.moved.get(a) is not None
+                   for mono in poly.terms for a in mono):
             return {m: (c, 1) for m, c in poly.terms.items()}
         out: dict[tuple[Node, ...], Fraction] = {}
         work: list[tuple[tuple[Node, ...], tuple[Node, ...], Any, int]] = [
             (m, (), c, 1) for m, c in poly.terms.items()]
         while work:
             mono, made, c, den = work.pop()  # `made` holds coordinates, which stay
-            pivot = next((p for p in map(self._pivot, mono) if p is not None), None)
-            if pivot is None:
+            at = next((i for i, a in enumerate(mono)
+                       if a in self.pivots or self.moved.get(a) is not None), None)
+            if at is None:
                 self._collect(out, join(mono, made), c, den, poly.width)
                 continue
-            rest = list(mono)
-            rest.remove(pivot.atom)
+            rest = (*mono[:at], *mono[at + 1:])
+            put = self.moved.get(mono[at])
+            if put is not None:
+                for m, c2 in put.terms.items():
+                    product = coef_mul(c, c2, poly.width if den == 1 else 0)
+                    work.append((rest, join(made, m), product, den))
+                continue
+            pivot = self.pivots[mono[at]]
             divided = _divide(c, pivot.scale)
-            if not pivot.exact and (divided is None or poly.width > pivot.width
-                                    or not poly.width):
-                self.wrapped = True
             if divided is not None:
                 c, step = divided, 1
             else:
                 step = pivot.scale
             width = poly.width if den * step == 1 else 0
-            work.append((tuple(rest), join(made, (pivot.y,)), c, den * step))
+            work.append((rest, join(made, (pivot.y,)), c, den * step))
             moved = coef_mul(c, coef_mul(pivot.offset, -1, 0), width)
             if not is_zero(moved):
-                work.append((tuple(rest), made, moved, den * step))
+                work.append((rest, made, moved, den * step))
         return {m: f for m, f in out.items() if not is_zero(f[0])}
 
     @staticmethod
@@ -247,5 +239,3 @@ def _hash_fraction(tag: Hash, c: Any, den: int, width: int) -> Hash:
         return _hash_fraction(tag, num, 1, width)
     return hash_ints(mix(hash_ints(tag, num), key("/")), low_int)
 
-
-_ = TooLarge

@@ -54,6 +54,9 @@ RULES: dict[str, Rule] = {r.name: r for r in (
     Rule("widen-bf16", "widen(bf16 h) = h << 16", "denormals kept", "bf16 is the top of f32"),
     Rule("extremum-set", "max and min are sets", "one mode, no flush, no xorsign, no relu",
          "associative, commutative and idempotent with stated NaN and zero order (+0 > -0)"),
+    Rule("widen-extremum", "widen(max(a, b)) = max(widen(a), widen(b))",
+         "exact widening, one NaN mode, no flush",
+         "widening keeps order, the order of zeros and which operands are NaN"),
     Rule("sign-bit", "x ^ sign = -x; x & ~sign = |x|", "any", "bits"),
 )}
 
@@ -270,6 +273,12 @@ class Floats:
         """Return a conversion; exact there and back again is nothing."""
         clamps = conv.saturate or conv.satfinite or conv.relu
         node = self.values.node(x)
+        if (conv.src, conv.dst) in _WIDER and not clamps and conv.denorm == "keep" \
+                and node.op in ("fmax", "fmin") and node.attr.split(".")[0] == conv.src:
+            self.used.add("widen-extremum")
+            a, b = (self.values.node(self.convert(conv, k)) for k in node.args)
+            mode = FloatMode(conv.dst, nan=node.attr.split(".")[1])
+            return self.op(node.op, mode, (a, b))
         if (conv.src, conv.dst) == ("bf16", "f32") and not clamps and conv.denorm == "keep":
             self.used.add("widen-bf16")
             return self.values.pack([self.forest.literal(16, 0), node])

@@ -290,7 +290,7 @@ class _Runner:
 
     def _again(self, general: State, world: Any, state: State, after: Any, g: Generaliser) -> bool:
         """Tell whether the state after is the general state at counter + 1."""
-        shift = Rewriter(self.engine.logic, [Pivot(self.kappa, self.kappa, 1, -1, 0, True)])
+        shift = Rewriter(self.engine.logic, [Pivot(self.kappa, self.kappa, 1, -1)])
         same = g.comparer(shift)
         for r in self.carried:
             if r not in self.accumulators and not same(general.regs[r], state.regs[r]):

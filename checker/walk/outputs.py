@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["group_outputs"]
 
+COORDINATE_LIMIT = (1 << 31) - 1  # premise no-index-wrap: an output's index stays below
+
 
 def _split(engine: Engine, event: StoreEvent) -> list[tuple[Poly, Node, int]]:
     """Split a stored value into its parts; a mere copy into bytes."""
@@ -137,16 +139,18 @@ def _pivot(engine: Engine, single: tuple[Node, int], offset: Any, width: int, pa
     if atom.poly is not None:  # unit * (ext(scale * index) + offset): y lives inside the cast
         lifted, unit = atom, scale
         ((atom,), scale), = lifted.poly.terms.items()  # type: ignore[union-attr]
-        width, path = lifted.poly.width, f"{path}/{lifted.op}"  # type: ignore[union-attr]
+        width = lifted.poly.width  # type: ignore[union-attr]
     elif scale % unit == 0:
         scale //= unit
     else:
         unit = 1
     offset = offset // unit
-    y = engine.forest.make("y", path, width=64)
     bounds = Poly(0, {(atom,): scale}).add(constant(0, offset)).range()
-    exact = bounds is not None and bounds[0] >= 0 and bounds[1] < 1 << ((width or 63) - 1)
-    return Pivot(atom, y, scale, offset, width, exact, lifted)
+    top = COORDINATE_LIMIT if unit > 1 or width < 64 else 1 << 62
+    if bounds is None or bounds[0] < 0 or bounds[1] >= min(top, 1 << ((width or 63) - 1)):
+        engine.found.premises.add("no-index-wrap")
+    y = engine.forest.make("y", f"{path}|{top.bit_length()}", width=64, low=0, high=top - 1)
+    return Pivot(atom, y, scale, offset, lifted)
 
 
 def _block_part(atom: Node, engine: Engine) -> bool:
@@ -196,10 +200,8 @@ def _shifted(engine: Engine, p: Node, pivots: dict[Node, Pivot]) -> Node:
     for pivot in pivots.values():
         if pivot.lifted is not None:
             form = Poly(0, {(pivot.lifted,): 1})
-        elif pivot.exact:
-            form = Poly(0, {(pivot.atom,): pivot.scale})
         else:
-            continue
+            form = Poly(0, {(pivot.atom,): pivot.scale})
         gap = form.add(constant(0, pivot.offset)).sub(first)
         zeros = first.tz()
         if pivot.lifted is not None:
@@ -278,9 +280,6 @@ def group_outputs(engine: Engine) -> list[OutputGroup]:
             known = {*_conj(slot.guard), *_conj(guard)}
             rewriter = rewriters[memo] = Rewriter(engine.logic, pivots.values(), known)
         _add_rows(engine, buffers, slot, guard, pivots, rewriter)
-    for rewriter in rewriters.values():
-        if rewriter.wrapped:
-            engine.found.premises.add("no-index-wrap")
     return [_finish(engine, base, kind, by_shape) for (base, kind), by_shape in buffers.items()]
 
 
@@ -296,8 +295,6 @@ def _add_rows(engine: Engine, buffers: Any, slot: Slot, guard: Node, pivots: dic
               rewriter: Rewriter) -> None:
     plain = Rewriter(engine.logic, pivots.values())
     place = plain.poly(slot.address)
-    if plain.wrapped:
-        engine.found.premises.add("no-index-wrap")
     guard_h = plain.h(guard)
     loops = _loop_hash(slot, plain)
     tag = key(f"{slot.event.kind}|{slot.event.attr}|{slot.value.width}")
