@@ -60,7 +60,7 @@ def cases_of(family: str, full: bool) -> tuple[Case, ...]:
 
 def manifest_line(case: Case, compiled: Compiled, target: str, path: str) -> dict[str, Any]:
     """The manifest line of a compiled case."""
-    config = {"family": case.family, "variant": case.variant, "knobs": case.knobs,
+    config: dict[str, Any] = {"family": case.family, "variant": case.variant, "knobs": case.knobs,
               "target": target, "producer": compiled.producer,
               "group": group_of(case.family, compiled.launches)}
     if case.nondeterministic:
@@ -149,7 +149,7 @@ def write_manifest(path: Path, rows: list[Any]) -> None:
 
 def main(
     family: Annotated[list[str] | None, typer.Option(help="only this family (repeatable)")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="sm_90, gfx942, ... (repeatable)")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="sm_90, gfx942, ...")] = None,
     full: Annotated[bool, typer.Option(help="the whole knob space")] = False,
     every: Annotated[int, typer.Option(min=1, help="keep each n-th case")] = 1,
     store: Annotated[Path, typer.Option(help="where the store lies")] = STORE,
@@ -173,9 +173,8 @@ def main(
     count, failures = build(tasks, store, jobs, console)
     console.print(f"{count} kernels in {store}")
     for failure in failures:
-        reason = (failure.error or "").strip().splitlines()
-        console.print(f"failed: {failure.task.target} {failure.name}: {reason[-1] if reason else ''}",
-                      markup=False)
+        reason = ["", *(failure.error or "").strip().splitlines()][-1]
+        console.print(f"failed: {failure.task.target} {failure.name}: {reason}", markup=False)
     if failures:
         raise typer.Exit(1)
 

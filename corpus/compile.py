@@ -6,9 +6,10 @@ Works with Triton 3.6 to 3.9. Launch facts are JSON::
 
 with one entry for each parameter of the compiled entry, in order:
 
-* ``{"buffer": name, "dtype": "f16", "elements": n, "role": "in" | "out" | "inout"}``, with
-  ``"values": [...]`` for index data that every draw shares; ``"role": "scratch"`` is memory that the
-  kernel uses and nobody reads afterwards;
+* ``{"buffer": name, "dtype": "f16", "elements": n, "role": "in" | "out" | "inout"}``; ``"values"``
+  is index data that every draw shares, ``"init": {"kind": "zeros"}`` a start at zero; ``"draw"``
+  holds hints for ``corpus.inputs``; ``"role": "scratch"`` is memory that the kernel uses and nobody
+  reads afterwards;
 * ``{"i32": 5}``, ``{"i64": 5}``, ``{"i1": 0}``, ``{"f32": 0.5}`` for scalars;
 * ``{"tensormap": {"buffer", "dtype", "elements", "role", "shape", "strides", "box", "swizzle",
   "interleave"}}``: a 128-byte TMA descriptor by value; shape, strides (in elements) and box are

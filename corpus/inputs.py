@@ -76,7 +76,7 @@ def indices(stream: str, n: int, below: int) -> tuple[int, ...]:
 
 
 def _bell(w: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """A sum of four uniform 16-bit integers, centred and scaled to unit variance: exact but for one product."""
+    """A sum of four uniform 16-bit integers, centred, scaled to unit variance."""
     total = np.zeros(w.shape, np.int64)
     for shift in (0, 16, 32, 48):
         total += ((w >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.int64)
@@ -111,7 +111,8 @@ def round_to(dtype: str, x: NDArray[np.float64]) -> Bits:
     else:
         top = np.uint64(((1 << ebits) - 1) << mbits)
     magnitude = np.minimum(magnitude, top)
-    return (magnitude | (sign << np.uint64(ebits + mbits))).astype(RAW[dtype])
+    raw: Bits = (magnitude | (sign << np.uint64(ebits + mbits))).astype(RAW[dtype])
+    return raw
 
 
 def _wide(dtype: str, w: NDArray[np.uint64]) -> Bits:
@@ -132,7 +133,8 @@ def _tiny(dtype: str, w: NDArray[np.uint64]) -> Bits:
     pick = (w >> np.uint64(8)) & np.uint64(3)
     mantissa = (w >> np.uint64(10)) & np.uint64((1 << (mbits + 1)) - 1)
     raw = np.where(pick < 2, np.uint64(0), np.where(pick == 2, mantissa >> np.uint64(1), mantissa))
-    return (raw | ((w >> np.uint64(63)) << np.uint64(ebits + mbits))).astype(RAW[dtype])
+    bits: Bits = (raw | ((w >> np.uint64(63)) << np.uint64(ebits + mbits))).astype(RAW[dtype])
+    return bits
 
 
 def _mirror(bits: Bits, dtype: str, stream: str, axis: tuple[int, int, int], sign: int,
@@ -207,15 +209,17 @@ def _special(dtype: str, bits: Bits, pick: NDArray[np.uint64]) -> Bits:
 
 def _integers(kind: str, dtype: str, w: NDArray[np.uint64]) -> Bits:
     """Uniform bits; ``tiny`` keeps -8..7, ``huge`` the extremes, ``sparse`` mostly zeros."""
-    raw = (w >> np.uint64(3)).astype(RAW[dtype])
+    raw: Bits = (w >> np.uint64(3)).astype(RAW[dtype])
     if kind == "tiny":
-        return ((w >> np.uint64(5)) % np.uint64(16)).astype(np.int64).__sub__(8).astype(RAW[dtype])
+        small: Bits = ((w >> np.uint64(5)) % np.uint64(16)).astype(np.int64) - 8
+        return small.astype(RAW[dtype])
     if kind == "sparse":
         return np.where(mix(w) % np.uint64(8) == 0, raw, raw.dtype.type(0))
     if kind == "huge":
         width = raw.dtype.itemsize * 8
         low, high = raw.dtype.type(1 << (width - 1)), raw.dtype.type((1 << (width - 1)) - 1)
-        return np.where((w >> np.uint64(60)) & np.uint64(1) == 1, low, high)
+        ends: Bits = np.where((w >> np.uint64(60)) & np.uint64(1) == 1, low, high)
+        return ends
     return raw
 
 

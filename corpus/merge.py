@@ -1,8 +1,8 @@
 """Join the parts of truth runs into the committed truth: ``python -m corpus.merge FOLDER...``.
 
 Folders of ``corpus.truth`` in; out come ``corpus/data/truth/<k>.jsonl.xz`` (records sorted by group
-and name, so that like texts are neighbours; errors dropped and counted), ``bytes.jsonl.xz`` (digest to
-first bytes) and ``about.json``. Kept bytes that no record refers to are dropped.
+and name, so that like texts are neighbours; errors dropped and counted), ``bytes.jsonl.xz`` (digest
+to first bytes) and ``about.json``. Kept bytes that no record refers to are dropped.
 """
 
 from __future__ import annotations

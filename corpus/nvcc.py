@@ -88,7 +88,8 @@ def cases() -> Iterator[CudaCase]:
     for variant in range(3):
         yield CudaCase("transpose", "transpose", {"VARIANT": variant}, (), tuple(
             _launch((cdiv(n, 16), cdiv(m, 16)), 256, x=Buf("f32", m * n),
-                    y=Buf("f32", m * n, "out"), m=m, n=n) for m, n in ((37, 75), (19, 33), (65, 47))))
+                    y=Buf("f32", m * n, "out"), m=m, n=n)
+            for m, n in ((37, 75), (19, 33), (65, 47))))
 
 
 def compile_cuda(case: CudaCase, target: str, nvcc: str) -> str:

@@ -15,6 +15,7 @@ import typer
 
 from corpus.load import DATA
 
+
 def write_lines(path: Path, rows: list[dict[str, Any]], preset: int = 9) -> int:
     """Write rows as compressed JSON lines; returns the size of the file in bytes.
 

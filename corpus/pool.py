@@ -1,14 +1,15 @@
 """A process pool that survives its workers: a compiler that aborts loses one task, not the run.
 
 Tasks in, (task, outcome) pairs out, in order of completion. A worker that dies or exceeds its time
-is replaced, and the task's outcome is ``Lost`` with the reason. Workers start fresh (spawn), so
-that no CUDA context or compiler state is inherited.
+is replaced, and the task's outcome is ``Lost`` with the reason, as it is when the function raises.
+Workers start fresh (spawn), so that no CUDA context or compiler state is inherited.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -39,7 +40,11 @@ def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
         task = pipe.recv()
         if task is None:
             return
-        pipe.send(function(task))
+        try:
+            pipe.send((True, function(task)))
+        except Exception as error:  # the task's outcome, not the worker's end
+            trace = traceback.format_exc(limit=-2)
+            pipe.send((False, Lost(f"{type(error).__name__}: {error}; {trace}"[:1500])))
 
 
 def run_all(
@@ -66,16 +71,18 @@ def run_all(
             task = worker.task
             if worker.pipe in ready:
                 try:
-                    outcome: R | Lost = worker.pipe.recv()
+                    outcome: R | Lost = worker.pipe.recv()[1]
+                    alive = True
                 except EOFError:
                     worker.process.join()
+                    alive = False
                     outcome = Lost(f"worker ended with status {worker.process.exitcode}")
             elif time.monotonic() - worker.since > seconds:
+                alive = False
                 outcome = Lost(f"no answer in {seconds:g} s")
                 worker.process.kill()
             else:
                 continue
-            alive = not isinstance(outcome, Lost)
             if alive and waiting:
                 worker.task, worker.since = waiting.pop(), time.monotonic()
                 worker.pipe.send(worker.task)

@@ -36,7 +36,7 @@ class Buf:
     ``axis`` is the view (outer, reduced, inner) along which a cancelling draw mirrors its first
     half; ``mirror`` is the sign of the mirror image (-1 for the operand that changes sign, +1 for
     the one that only repeats). ``values`` fixes index data for every draw. ``positive`` keeps the
-    draws positive, normal and moderate (scales, variances); ``zero`` starts it at zero in every draw.
+    draws positive, normal and moderate (scales, variances); ``zero`` starts it at zero each time.
     """
 
     dtype: str

@@ -1,11 +1,12 @@
-"""Hardware truth: run configurations on an NVIDIA GPU, keep what they wrote: ``python -m corpus.truth``.
+"""Hardware truth: run configurations on an NVIDIA GPU, keep what they wrote.
 
-Families (compiled on the spot) and committed sets in; out come ``part-<n>.jsonl.xz`` files with one
-record a configuration: the manifest fields, ``text``, ``below`` (how the text became machine code),
-``digests[launch][draw]`` (per written buffer a 64-bit BLAKE2b of all its bytes, NaNs canonical) and
-``repeats`` (False when a second run of one draw wrote other bytes), and ``bytes.jsonl.xz`` with the
-first bytes of outputs by digest. Output buffers hold ``device.POISON`` before the launch. ``corpus.merge``
-joins the parts into ``corpus/data/truth``. ``--dry-run`` does everything but launch.
+``python -m corpus.truth --out FOLDER``: families (compiled on the spot) and committed sets in; out
+come ``part-<n>.jsonl.xz`` files with one record a configuration: the manifest fields, ``text``,
+``below`` (how the text became machine code), ``digests[launch][draw]`` (per written buffer a 64-bit
+BLAKE2b of all its bytes, NaNs canonical) and ``repeats`` (False when a second run of one draw wrote
+other bytes), and ``bytes.jsonl.xz`` with the first bytes of outputs by digest. Output buffers hold
+``device.POISON`` before the launch. ``corpus.merge`` joins the parts into ``corpus/data/truth``.
+``--dry-run`` does everything but launch.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from corpus.build import cases_of, manifest_line, plan
 from corpus.compile import compile_case, triton_version
 from corpus.device import Device, DeviceError
 from corpus.families import families
@@ -38,7 +40,6 @@ from corpus.inputs import DRAWS, Bits, canonical_nans, draw
 from corpus.load import CorpusKernel, load_set
 from corpus.pack import write_lines
 from corpus.pool import Lost, run_all
-from corpus.build import cases_of, manifest_line, plan
 
 #: ways from text to machine code: ptxas options, or the driver's own assembler
 BELOW: tuple[Mapping[str, str], ...] = (
@@ -112,8 +113,8 @@ def assemble(text: str, options: str, target: str) -> bytes:
         source, out = Path(folder) / "k.ptx", Path(folder) / "k.cubin"
         source.write_text(text)
         arch = re.search(r"^\.target\s+(\w+)", text, re.M)
-        command = [_ptxas(target), f"--gpu-name={arch.group(1) if arch else target}", *options.split(),
-                   str(source), "-o", str(out)]
+        command = [_ptxas(target), f"--gpu-name={arch.group(1) if arch else target}",
+                   *options.split(), str(source), "-o", str(out)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise RuntimeError(f"ptxas: {(done.stderr or done.stdout)[-400:]}")
@@ -191,7 +192,8 @@ def measure(device: Device, record: dict[str, Any], image: bytes, entry: str) ->
     inputs = _inputs(record)
     shared = max(int(launch.get("shared", 0)) for launch in record["launches"])
     module, function = device.load(image, entry, shared)
-    digests, kept, repeats = [], {}, True
+    digests, repeats = [], True
+    kept: dict[str, bytes] = {}
     for i, launch in enumerate(record["launches"]):
         dtypes, row = written(launch), []
         for j in range(len(DRAWS)):

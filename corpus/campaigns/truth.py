@@ -1,9 +1,9 @@
 """Truth: the partition that samebits makes, against the bytes that the hardware wrote.
 
-In: committed truth (``corpus.load.load_truth``). Out: a table by family: classes of bytes, static and
-launch classes, false merges, share of truly equal pairs proved, what stayed opaque, milliseconds;
-and, for a sample, whether the ``bytes`` domain reproduces the hardware's digests. Exit status 1 on
-any false merge or wrong byte; each is kept as a finding.
+In: committed truth (``corpus.load.load_truth``). Out: a table by family: classes of bytes, static
+and launch classes, false merges, share of truly equal pairs proved, what stayed opaque,
+milliseconds; and, for a sample, whether the ``bytes`` domain reproduces the hardware's digests.
+Exit status 1 on any false merge or wrong byte; each is kept as a finding.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def spread(jobs: Sequence[Job], count: int) -> list[Job]:
     families: dict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         families[job.family].append(job)
-    room = {name: 0 for name in families}
+    room = dict.fromkeys(families, 0)
     while sum(room.values()) < min(count, len(jobs)):
         for name, members in families.items():
             if room[name] < len(members) and sum(room.values()) < count:
@@ -139,7 +139,8 @@ def judge(job: Job) -> Found:
 def _bytes(program: Any, job: Job) -> tuple[int, tuple[str, ...], str]:
     """Reproduce the smallest launch's bytes: how many draws agree, which do not, why refused."""
     at = min(range(len(job.launches)), key=lambda i: _work(job.launches[i]))
-    right, wrong = 0, []
+    right = 0
+    wrong: list[str] = []
     for j in BYTES_DRAWS[: job.draws]:
         kind, seed = DRAWS[j]
         inputs = draw_inputs(job.launches[at], at, kind, seed)

@@ -64,7 +64,7 @@ def paged_decode(q_ptr, k_ptr, v_ptr, table_ptr, len_ptr, o_ptr, pages, scale,
     top = -float("inf")
     total = 0.0
     acc = tl.zeros((D,), tl.float32)
-    for page in range(0, tl.cdiv(length, PAGE)):
+    for page in range(tl.cdiv(length, PAGE)):
         base = tl.load(table_ptr + seq * pages + page) * PAGE
         at = (base + t)[:, None] * D + d[None, :]
         ok = page * PAGE + t < length

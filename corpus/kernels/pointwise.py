@@ -1,4 +1,4 @@
-"""RoPE, Philox dropout, embedding gather, activations: no reduction, but angles, bits and indices."""
+"""RoPE, Philox dropout, embedding gather, activations: angles, random bits, indices."""
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
 from __future__ import annotations

@@ -145,7 +145,8 @@ def cast(x_ptr, y_ptr, n, BLOCK: tl.constexpr, MODE: tl.constexpr):
 
 def _w8a8(full: bool) -> Iterator[Case]:
     for (e, fusion), bm, bn, bk, w, s in product(
-        (*((e, False) for e in range(len(EPILOGUES))), (6, True), (7, True)), (16, 32, 64) if full else (32,), (32, 64) if full else (64,),
+        (*((e, False) for e in range(len(EPILOGUES))), (6, True), (7, True)),
+        (16, 32, 64) if full else (32,), (32, 64) if full else (64,),
         (32, 64) if full else (64,), (2, 4) if full else (4,), (1, 3) if full else (2,),
     ):
         if bm * bn < 256 * w:

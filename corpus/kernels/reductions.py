@@ -256,7 +256,8 @@ def cases(full: bool) -> Iterator[Case]:
     outs = ("f32", "f16") if full else ("f32",)
     dtype = "f16"
 
-    def make(fn: Any, block: tuple[int, int], launches: tuple[Launch, ...], w: int, **o: Any) -> Case:
+    def make(fn: Any, block: tuple[int, int], launches: tuple[Launch, ...], w: int,
+             **o: Any) -> Case:
         return Case(
             family="reductions",
             variant=fn.fn.__name__ + "_" + launches[0].args["y_ptr"].dtype,  # type: ignore[union-attr]

@@ -1,10 +1,10 @@
-"""One product, many schedules: batched, grouped, persistent, split-K, stream-K; and convolutions."""
+"""One product, many schedules: batched, grouped, persistent, split-K, stream-K; convolutions."""
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import pairwise, product
 
 import triton
 import triton.language as tl
@@ -151,7 +151,7 @@ def conv1d(x_ptr, w_ptr, y_ptr, channels, length, BLOCK: tl.constexpr, K: tl.con
 @triton.jit
 def conv2d(x_ptr, w_ptr, y_ptr, cin, cout, h, wd,
            BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_K: tl.constexpr, K: tl.constexpr):
-    """Implicit product: pixels by output channels over (ky, kx, cin), channels last, same padding."""
+    """Implicit product: pixels by channels over (ky, kx, cin), channels last, same padding."""
     p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
     co = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
     y = p // wd
@@ -207,7 +207,7 @@ def _grouped(full: bool) -> Iterator[Case]:
         for starts, n, k in (((0, 37, 37, 80, 144), 112, 208), ((0, 5, 64, 96), 80, 144),
                              ((0, 16, 80), 176, 80)):
             experts, m = len(starts) - 1, starts[-1]
-            widest = max(b - a for a, b in zip(starts, starts[1:], strict=False))
+            widest = max(b - a for a, b in pairwise(starts))
             launches.append(Launch((cdiv(widest, bm), cdiv(n, bn), experts), {
                 "a_ptr": Buf("f16", m * k, axis=(m, k, 1)),
                 "b_ptr": Buf("f16", experts * k * n, axis=(experts, k, n), mirror=1),

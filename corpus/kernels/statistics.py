@@ -1,4 +1,4 @@
-"""Statistics of rows, groups and channels: Welford, group norm, batch norm, cross-entropy, norms."""
+"""Statistics of rows, groups and channels: Welford, group and batch norm, cross-entropy."""
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def welford(x_ptr, mean_ptr, var_ptr, m, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.c
     c = tl.arange(0, BLOCK_N)
     ok = (r[:, None] < m) & (c[None, :] < n)
     x = tl.load(x_ptr + r[:, None] * n + c[None, :], mask=ok, other=0.0).to(tl.float32)
-    mean, m2, count = tl.reduce((x, tl.zeros_like(x), ok.to(tl.float32)), 1, _welford)
+    mean, m2, _ = tl.reduce((x, tl.zeros_like(x), ok.to(tl.float32)), 1, _welford)
     tl.store(mean_ptr + r, mean, mask=r < m)
     tl.store(var_ptr + r, m2 / n, mask=r < m)
 
@@ -50,7 +50,7 @@ def welford_loop(x_ptr, mean_ptr, var_ptr, m, n, BLOCK_M: tl.constexpr, BLOCK_N:
         m2 = tl.where(ok, m2 + delta * (x - shift), m2)
         mean = tl.where(ok, shift, mean)
         count = tl.where(ok, new, count)
-    mean_r, m2_r, count_r = tl.reduce((mean, m2, count), 1, _welford)
+    mean_r, m2_r, _ = tl.reduce((mean, m2, count), 1, _welford)
     tl.store(mean_ptr + r, mean_r, mask=r < m)
     tl.store(var_ptr + r, m2_r / n, mask=r < m)
 
