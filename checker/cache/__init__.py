@@ -1,6 +1,6 @@
 """Answers kept on disk, and kernels examined behind them, in worker processes if need be."""
 
-from checker.cache.defects import Defect, Reported
+from checker.cache.defects import Defect, Reported, defects
 from checker.cache.examine import Examiner, default_jobs, partition
 from checker.cache.store import (
     Cache,
@@ -11,6 +11,6 @@ from checker.cache.store import (
 )
 
 __all__ = [
-    "Cache", "Defect", "Examiner", "Reported", "default_jobs", "default_path", "fingerprint",
-    "open_default", "partition", "signature_from_json",
+    "Cache", "Defect", "Examiner", "Reported", "default_jobs", "default_path", "defects",
+    "fingerprint", "open_default", "partition", "signature_from_json",
 ]

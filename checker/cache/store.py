@@ -25,7 +25,10 @@ from checker.results import CHECKER_VERSION, Signature
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["Cache", "default_path", "fingerprint", "open_default", "signature_from_json"]
+__all__ = [
+    "Cache", "default_path", "fingerprint", "hurried", "open_default",
+    "signature_from_json",
+]
 
 MAX_BYTES = 512 * 2**20  # of stored answers; the least recently written go first
 _SCHEMA = """
@@ -163,8 +166,14 @@ class Cache:
                 found.append(sign(text, isa=isa, kernel=kernel, file=file))
             return found[0].to_json()
 
-        data = self.ask("sign", (text, isa, kernel), answer)
-        return found[0] if found else signature_from_json(data)
+        key = self.key("sign", text, isa, kernel)
+        data = self.get(key)
+        if data is not None:
+            return signature_from_json(data)
+        data = answer()
+        if not hurried(data):
+            self.put(key, "sign", data)
+        return found[0]
 
     def trim(self) -> int:
         """Drop the oldest answers until the store is within its size; returns how many went."""
@@ -197,6 +206,12 @@ class Cache:
 def open_default() -> Cache:
     """The cache at its default place."""
     return Cache(default_path())
+
+
+def hurried(signature: dict[str, Any] | None) -> bool:
+    """True for a signature that a limit of time cut short: another run may do better."""
+    findings = signature["findings"] if signature else ()
+    return any(f["code"] == "fuel" and "time" in f["message"] for f in findings)
 
 
 def signature_from_json(data: dict[str, Any]) -> Signature:

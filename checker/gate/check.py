@@ -205,6 +205,9 @@ def _judge(key: Key, before: Entry | None, now: Signed | None, checker: str) -> 
         return Result("same", key, "same signature" + compiler, before, now)
     same_text = before.text == entry.text
     details = _details(before, entry)
+    if same_text and "fuel" in f"{before.coverage} {entry.coverage}":
+        message = "same text; signing it ran into a limit in one of the two runs"
+        return Result("same", key, message, before, now)
     if same_text:
         message = "the text is the same and its signature is not: the checker changed"
         return Result("checker", key, message, before, now, details)

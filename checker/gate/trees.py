@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from checker.cache import Cache
+from checker.cache import Cache, defects
 from checker.errors import SamebitsError
 from checker.gate.check import Current, Result, Signed
 from checker.gate.lockfile import Entry
@@ -98,7 +98,8 @@ def difference(result: Result, cache: Cache, before: Current | None = None) -> D
         note = "the old text is not at hand: give it with --before to see where the trees differ"
         return Difference("", source.file, note=note)
     try:
-        return _compare(old, source.input, source.file)
+        with defects():
+            return _compare(old, source.input, source.file)
     except SamebitsError as error:
         return Difference(old.file, source.file, note=str(error))
 

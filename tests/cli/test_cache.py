@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from checker.cache import Cache, default_path, signature_from_json
 from checker.errors import InputError
+from checker.results import Reason
 from tests import toy_engine
 
 TEXT = ".entry k\nload x\nopaque foo bar\nrace\n"
@@ -39,6 +41,14 @@ def test_the_key_changes_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     before = Cache.key("sign", "text")
     monkeypatch.setattr(store, "fingerprint", lambda: "other code")
     assert Cache.key("sign", "text") != before
+
+
+def test_a_signature_cut_short_by_time_is_not_stored(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "c.sqlite")
+    late = Reason("fuel", "limit reached: time")
+    for _ in range(2):
+        cache.sign(TEXT, sign=lambda *a, **k: replace(toy_engine.sign(TEXT), findings=(late,)))
+    assert cache.counters.hits == 0
 
 
 def test_errors_are_not_stored(tmp_path: Path) -> None:

@@ -80,6 +80,13 @@ def test_same_text_other_signature_is_the_checker() -> None:
     assert any("0.0.9" in note for note in found.notes)
 
 
+def test_a_limit_that_was_reached_in_one_run_is_no_drift() -> None:
+    before = lock(source("k", "fold 32"))
+    entries = [replace(e, signature="sb1-t", coverage="finding fuel") for e in before.entries]
+    found = report(Lock(CHECKER_VERSION, tuple(entries)), source("k", "fold 32"))
+    assert (kinds(found), found.status) == (["same"], 0)
+
+
 def test_both_changed_says_that_it_cannot_tell() -> None:
     before = lock(source("k", "fold 32"), checker="0.0.9")
     found = report(before, source("k", "fold 64"))
