@@ -88,6 +88,7 @@ class Emitter:
         self.uniform: set[Source] = {TRUE, FALSE}
         self.quiet: set[Source] = set()
         self.premises: set[str] = set()
+        self.reciprocals: dict[Source, Source] = {}
         self.covering: set[frozenset[Source]] = set()
         self.carries: dict[Source, tuple[str, Source, Source, Source]] = {}
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from checker.core import Const, Guard, Source
 from checker.gcn.emitter import FALSE, TRUE, Emitter, Registers, fits
+from checker.gcn.idioms import reciprocal
 from checker.gcn.kernel import Kernel
 from checker.gcn.target import Target
 
@@ -141,6 +142,10 @@ class Machine:
                 self.e.quiet.add(self.live_in[file, n])
             if file == "s" or self.entry.get(("same", file, n)):
                 self.e.uniform.add(self.live_in[file, n])
+            divisor = self.entry.get(("reciprocal", file, n))
+            if divisor is not None and (file, n) not in self.touched and \
+                    divisor not in self.touched:
+                self.e.reciprocals[self.live_in[file, n]] = self.read(*divisor)
         return self.live_in[file, n]
 
     def copy(self, reg: int, width: int) -> Source:
@@ -372,6 +377,7 @@ class Machine:
         for n, predicate in self.masks.items():
             self._mask_facts(out, n, predicate)
         self._cover_facts(out)
+        self._reciprocal_facts(out)
         for key, symbol in self.symbols.items():
             out["symbol", key] = symbol
         for name, mode in self.modes.items():
@@ -390,6 +396,26 @@ class Machine:
         for key in self.entry:
             if key[0] == "cover" and ("mask", key[1]) not in self.touched:
                 out[key] = True
+
+    def _reciprocal_facts(self, out: Facts) -> None:
+        """Registers that hold the integer reciprocal of what another register holds."""
+        for key, divisor in self.entry.items():
+            if key[0] == "reciprocal" and key[1:] not in self.touched and \
+                    divisor not in self.touched:
+                out[key] = divisor
+        found = [(place, reciprocal(self.e, w.value)) for place, w in self.now.items()
+                 if w.guard == TRUE or place[0] == "s"]
+        for place, y in found:
+            if y is not None:
+                for holder in self._holders(y):
+                    out["reciprocal", *place] = holder
+                    break
+
+    def _holders(self, value: Source) -> list[tuple[str, int]]:
+        """Registers that hold a value at the end of the block."""
+        out = [p for p, w in self.now.items() if w.value == value and (
+            w.guard == TRUE or p[0] == "s")]
+        return out + [p for p, v in self.live_in.items() if v == value and p not in self.touched]
 
     def _mask_facts(self, out: Facts, n: int, predicate: Source) -> None:
         out["mask", n] = True

@@ -90,6 +90,10 @@ def _group_ids(m: Machine, n: int) -> None:
         m.write("t", 9, _special(m, "ctaid.x"))
         high = e.shift("shl", z, Const(16, 32), 32)
         m.write("t", 7, e.or_(e.and_(y, Const(0xFFFF, 32)), high))
+        wave = _special(m, "warpid")
+        e.uniform.add(wave)
+        low, top = (e.value("opaque", w, (), "dispatch index") for w in (25, 2))
+        m.write("t", 8, e.pack(low, e.extract(wave, 0, 5), top))
         return
     for axis in "xyz":
         if kernel.flag(f"system_sgpr_workgroup_id_{axis}", 1 if axis == "x" else 0):

@@ -51,21 +51,26 @@ def _compare(c: Context, first: int) -> Source:
     if c.flag("clamp"):
         raise Unmodelled("signalling compare")
     if type[0] == "f":
-        a, b = c.src(first, type), c.src(first + 1, type)
-        if cond in _ALWAYS:
-            return _ALWAYS[cond]
-        denorm = "flush" if c.mode(type).denorm in ("flush", "flush_in") else "keep"
-        name = _FLOAT[cond]
-        if a == b and name in ("num", "equ", "geu", "leu", "nan"):
-            if name in ("num", "nan"):
-                return c.e.pure("fcmp", 1, (a, b), Compare(name, type, denorm))
-            return TRUE
-        return c.e.pure("fcmp", 1, (a, b), Compare(name, type, denorm))
+        return float_compare(c, cond, type, first)
     w = int(type[1:])
     a, b = c.src(first, f"u{w}"), c.src(first + 1, f"u{w}")
     if cond in _ALWAYS:
         return _ALWAYS[cond]
     return c.e.icmp(_INTEGER[cond], a, b, f"{'s' if type[0] == 'i' else 'u'}{w}")
+
+
+def float_compare(c: Context, cond: str, type: str, first: int) -> Source:
+    """A float compare by its word in the opcode; operand `first` and the next."""
+    a, b = c.src(first, type), c.src(first + 1, type)
+    if cond in _ALWAYS:
+        return _ALWAYS[cond]
+    denorm = "flush" if c.mode(type).denorm in ("flush", "flush_in") else "keep"
+    name = _FLOAT[cond]
+    if a == b and name in ("num", "equ", "geu", "leu", "nan"):
+        if name in ("num", "nan"):
+            return c.e.pure("fcmp", 1, (a, b), Compare(name, type, denorm))
+        return TRUE
+    return c.e.pure("fcmp", 1, (a, b), Compare(name, type, denorm))
 
 
 # --- classes

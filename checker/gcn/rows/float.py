@@ -259,7 +259,7 @@ def v_div_fmas(c: Context) -> None:
 @row("v_div_fixup_f32 v_div_fixup_f64 v_div_fixup_f16")
 def v_div_fixup(c: Context) -> None:
     """D = special cases of S2 / S1, else the quotient S0."""
-    from checker.gcn.rows.division import exact_division
+    from checker.gcn.division import exact_division
     type = _type(c)
     q, d, n = (c.src(i, type) for i in (1, 2, 3))
     mode = c.result_mode(type)

@@ -9,7 +9,7 @@ from checker.core import Approx, Const, FloatMode, Source
 from checker.gcn.context import Context
 from checker.gcn.emitter import FALSE, Emitter, fits
 from checker.gcn.machine import VCC, Unmodelled
-from checker.gcn.rows import idioms
+from checker.gcn import idioms
 from checker.gcn.rows.table import row
 from checker.syntax import Name
 

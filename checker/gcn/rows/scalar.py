@@ -10,7 +10,7 @@ from checker.core import Const, Conv, Source
 from checker.gcn.context import Context
 from checker.gcn.emitter import FALSE, fits
 from checker.gcn.machine import EXEC, Unmodelled
-from checker.gcn.rows import idioms
+from checker.gcn import idioms
 from checker.gcn.rows.table import row
 from checker.syntax import Immediate
 
@@ -544,6 +544,16 @@ def s_cmpk(c: Context) -> None:
     signed = type[0] == "i"
     c.m.write_scc(c.e.icmp(_CONDITIONS[cond], c.src(0, "u32"), _literal16(c, 1, signed),
                            f"{'s' if signed else 'u'}32"))
+
+
+@row(" ".join(f"s_cmp_{n}_{t}" for n in ("lt", "eq", "le", "gt", "lg", "ge", "o", "u", "nge", "nlg",
+                                         "ngt", "nle", "neq", "nlt") for t in ("f32", "f16")),
+     dsts=0)
+def s_cmp_float(c: Context) -> None:
+    """SCC = S0 cond S1, floats."""
+    from checker.gcn.rows.compare import float_compare
+    _, _, cond, type = c.base.split("_")
+    c.m.write_scc(float_compare(c, cond, type, 0))
 
 
 # --- scalar floats (gfx11.5 and later)

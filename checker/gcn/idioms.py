@@ -19,6 +19,8 @@ MAGIC = 0x4F7FFFFE  # just below 2**32, as f32
 
 def reciprocal(e: Emitter, value: Source) -> Source | None:
     """The divisor y if the value is the refined integer reciprocal of y."""
+    if value in e.reciprocals:
+        return e.reciprocals[value]
     found = e.definition(value)
     if found is None or found[0] != "iadd":
         return None
