@@ -110,12 +110,6 @@ class JobStore:
             row = conn.execute(sa.select(*_JOB_COLUMNS).where(JOBS.c.id == job_id)).first()
         return None if row is None else _job(row)
 
-    def recent(self, limit: int = 50) -> list[Job]:
-        """The newest jobs."""
-        query = sa.select(*_JOB_COLUMNS).order_by(JOBS.c.created.desc()).limit(limit)
-        with self._store.db.connect() as conn:
-            return [_job(row) for row in conn.execute(query)]
-
     def count(self, *states: str) -> int:
         """Number of jobs in these states."""
         query = sa.select(sa.func.count()).select_from(JOBS).where(JOBS.c.state.in_(states))

@@ -84,4 +84,8 @@ def serve(
         kernel_limit=kernel_limit, tokens=read_tokens(tokens) if tokens else {},
         rate_per_s=rate, cors_origins=tuple(cors or ()), public_metrics=not private_metrics,
         drain_s=drain)
-    run(settings, host, port, log_level=log_level)
+    try:
+        run(settings, host, port, log_level=log_level)
+    except OSError as error:
+        typer.echo(f"samebits: cannot listen on {host}:{port}: {error.strerror}", err=True)
+        raise typer.Exit(2) from None

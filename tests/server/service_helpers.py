@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from server.app import make_app
+from server.app import bind, make_app
 from server.settings import Settings
 
 TOY = "toy_service_api"
@@ -24,8 +23,7 @@ class Running:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.app = make_app(settings)
-        self.socket = socket.socket()
-        self.socket.bind(("127.0.0.1", 0))
+        self.socket = bind("127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
         config = uvicorn.Config(self.app, log_config=None, access_log=False, lifespan="on",
                                 server_header=False)
