@@ -21,6 +21,7 @@ from checker.replay.result import Output, Unsupported
 from checker.replay.values import (
     CONC,
     OPQ,
+    PENDING,
     UNDEF,
     Hash,
     V,
@@ -189,6 +190,12 @@ class Globals:
                 "undefined", f"a value that was never written reaches buffer {buffer.name}",
                 line or None)
             self.nondeterministic = True
+        early = cells.written & ((cells.f & PENDING) != 0)
+        if early.any():
+            line = int(lines[int(early.argmax())])
+            self.findings["async-read", -line] = Reason(
+                "async-read", f"a matrix result that was not waited for reaches {buffer.name}",
+                line or None)
         opaque = cells.written & ((cells.f & OPQ) != 0)
         if opaque.any():
             self.opaque_reached = True

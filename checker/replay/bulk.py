@@ -212,14 +212,17 @@ def _complete(m: Machine, bar: NDArray[Any], b: Any, t: Any, size: int, at: Any,
         first = int(block) * shared.stride + at[i] // shared.g
         index = (first[:, None] + np.arange(max(1, elem_bytes // shared.g))).reshape(-1)
         shared.pending[index] = True
-        one.incoming.append((shared, index, shared.g))
+        one.incoming.append((shared, index, shared.g, 0))
         one.tx -= size
         settle(one)
 
 
 def arrived(m: Machine, bar: Mbar) -> None:
     """Somebody waited for the phase: its bytes are there."""
-    for cells, index, granule in bar.landed:
+    for cells, index, granule, number in bar.landed:
+        if number:
+            cells.end_reading(index, granule, number)
+            continue
         times = granule // cells.g
         if times > 1:
             index = (index[:, None] * times + np.arange(times)).reshape(-1)

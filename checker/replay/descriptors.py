@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from checker.core import MatrixOperand
 from checker.replay.hashing import U64
 from checker.replay.machine import Machine
+from checker.replay.memory import Cells
 from checker.replay.values import Facts, Mask, V, hash_of
 
-__all__ = ["ELEMENT_BYTES", "addresses", "read", "swizzled"]
+__all__ = ["ELEMENT_BYTES", "addresses", "note_reads", "read", "swizzled"]
 
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _WGMMA = {0: 0, 1: 128, 2: 64, 3: 32}
@@ -92,6 +93,17 @@ def read(m: Machine, operand: MatrixOperand, desc: V, rows: int, cols: int, is_b
         f, (m.B, groups * rows * cols)).reshape(shape)
 
 
+def note_reads(m: Machine, cells: Cells, block: Any, at: NDArray[np.int64], size: int,
+               mask: Mask | None) -> None:
+    """Remember which cells the step being issued reads; `inflight` or `tensor` collect them."""
+    first = block * cells.stride + at // cells.g
+    flat = first.reshape(-1) if mask is None else first[np.broadcast_to(mask, first.shape)]
+    count = max(1, size // cells.g)
+    index = flat if count == 1 else (flat[:, None] + np.arange(count)).reshape(-1)
+    number = m.extra["step"] = m.extra.get("step", 0) + 1
+    m.extra.setdefault("reads", []).append((cells, index, cells.g, number))
+
+
 def read_cells(m: Machine, at: NDArray[np.int64], size: int, warp: Any,
                mask: Mask | None) -> tuple[U64, Facts]:
     """Elements of shared memory at (B, X) byte addresses."""
@@ -101,4 +113,5 @@ def read_cells(m: Machine, at: NDArray[np.int64], size: int, warp: Any,
         raise m.unsupported("out-of-bounds", "a matrix operand lies outside shared memory")
     v = m.shared.load(m.block_index, at, 8 * size, mask, warp, size)
     h, f = hash_of(v)
+    note_reads(m, m.shared, np.broadcast_to(m.block_index, at.shape), at, size, mask)
     return np.ascontiguousarray(np.broadcast_to(h, (2, *at.shape))), f

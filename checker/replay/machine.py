@@ -25,6 +25,7 @@ from checker.replay.order import Order
 from checker.replay.result import Unsupported
 from checker.replay.trees import Domain
 from checker.replay.values import (
+    PENDING,
     UNDEF,
     Conc,
     Mask,
@@ -138,6 +139,9 @@ class Machine:
         if bits is not None:
             return bits
         _, f = hash_of(v)
+        early = np.asarray((f & PENDING) != 0) & (True if mask is None else mask)
+        if early.any():
+            self.report("async-read", f"a matrix result that was not waited for reaches {what}")
         undef = np.asarray((f & UNDEF) != 0) & (True if mask is None else mask)
         if undef.any():
             self.report("undefined", f"a register that was never written reaches {what}")

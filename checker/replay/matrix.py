@@ -17,7 +17,7 @@ from checker.arith import matrix as arith_matrix
 from checker.arith.formats import UnsupportedArithmetic
 from checker.arith.steps import StepModel, step_model
 from checker.core import Conv, FloatMode, Fragment, MatrixOperand, Mma, Op, Program
-from checker.replay import descriptors, tensor
+from checker.replay import descriptors, inflight, tensor
 from checker.replay import identities as ids
 from checker.replay.hashing import U64, combine, combine_all, const_hash, key
 from checker.replay.machine import EMPTY, Machine, Step
@@ -25,8 +25,11 @@ from checker.replay.values import (
     CONC,
     FORM_SHIFT,
     MNZ,
+    OPQ,
+    PENDING,
     POISON,
     QUIET,
+    UNDEF,
     Conc,
     Facts,
     Hash,
@@ -51,7 +54,7 @@ def step(program: Program, op: Op, read: Read) -> Step | None:
     if op.name == "tmem":
         return tensor.step(program, op, read)
     if op.name in ("mma_commit", "mma_wait"):
-        return _nothing
+        return _group(op)
     if op.name == "mma_commit_mbar":
         return tensor.commit(program, op, read)
     if op.name != "mma":
@@ -73,8 +76,20 @@ def step(program: Program, op: Op, read: Read) -> Step | None:
     return run
 
 
-def _nothing(m: Machine) -> None:
-    return
+def _group(op: Op) -> Step:
+    """wgmma's commit and wait."""
+
+    def run(m: Machine) -> None:
+        on = m.mask if op.guard is None else m.guard(op.guard)
+        if on is EMPTY:
+            return
+        mask = on if on is None or isinstance(on, np.ndarray) else m.mask
+        if op.name == "mma_commit":
+            inflight.commit(m, mask)
+        else:
+            inflight.wait(m, mask, int(op.attr[1]))
+
+    return run
 
 
 # --- operands ---------------------------------------------------------------------------------------
@@ -173,6 +188,9 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
     a = operand_tile(m, attr.a, values[:na], attr.m, attr.k, False, on, lanes, attr.unit)
     b = operand_tile(m, attr.b, values[na : na + nb], attr.k, attr.n, True, on, lanes, attr.unit)
     c_regs = values[na + nb : na + nb + attr.c.regs]
+    if attr.unit == "wgmma":
+        c_regs = [inflight.landed_value(m, r) if isinstance(r, int) else v for r, v in zip(
+            op.src[na + nb : na + nb + attr.c.regs], c_regs, strict=True)]
     acc = element_stack(m, c_regs, fragment) if c_regs else _zero()
     at = na + nb + attr.c.regs
     if attr.has_scale_d:
@@ -188,6 +206,11 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
         raise m.unsupported("mma", "a matrix step with sparsity metadata or scales is not modelled")
     out = multiply(m, attr, model, a, b, acc, fragment)
     _write(m, op, out, fragment, on)
+    if attr.unit == "wgmma":
+        reads = m.extra.pop("reads", [])
+        for cells, index, _, number in reads:
+            cells.begin_reading(index, number)
+        inflight.issue(m, op, on, reads)
 
 
 def _zero() -> tuple[U64, Facts]:
@@ -320,7 +343,7 @@ def _one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
 def _poison(a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Fragment, m: Machine) -> Facts:
     """Undefined or unmodelled operands reach the rows and columns they belong to."""
     out: Facts = acc[1] & POISON
-    for bit in (1, 2):
+    for bit in (UNDEF, OPQ, PENDING):
         fa, fb = a[1] & bit, b[1] & bit
         if isinstance(fa, int) and isinstance(fb, int):
             out = out | fa | fb

@@ -63,6 +63,7 @@ class Cells:
         self.pending: NDArray[np.bool_] | None = None  # an asynchronous copy is on its way
         self.lines: NDArray[np.int32] | None = None  # the line that wrote each cell last
         self.line = 0
+        self.reading: NDArray[np.int32] | None = None  # by which asynchronous step
         self.read_only = ""  # why nobody may write here
 
     def track(self) -> None:
@@ -89,7 +90,7 @@ class Cells:
         self.h = np.stack([np.broadcast_to(h, (2, 1, n)) for h, _ in pieces], axis=-1).reshape(2, -1)
         self.f = np.stack([np.broadcast_to(np.asarray(f, dtype=np.uint32), (1, n))
                            for _, f in pieces], axis=-1).reshape(-1)
-        for name in ("written", "writer", "wseq", "rseq", "reader", "pending", "lines"):
+        for name in ("written", "writer", "wseq", "rseq", "reader", "pending", "lines", "reading"):
             old = getattr(self, name)
             if old is not None:
                 setattr(self, name, np.repeat(old, times))
@@ -256,8 +257,26 @@ class Cells:
         if self.pending.any() and self.pending[index].any():
             self.report("async-write", f"{self.name} is written where an asynchronous copy is on "
                                        "its way")
+        if self.reading is not None and self.reading[index].any():
+            self.report("async-overwrite", f"{self.name} is written while a matrix step may still "
+                                           "read it")
         self.writer[index] = warp + 1
         self.wseq[index] = self.order.now
+
+    def begin_reading(self, index: Index, number: int) -> None:
+        """An asynchronous step starts to read these cells."""
+        if self.reading is None:
+            self.reading = np.zeros(self.h.shape[1], dtype=np.int32)
+        self.reading[index] = number
+
+    def end_reading(self, index: Index, granule: int, number: int) -> None:
+        """The step is done (a later step may read them still)."""
+        assert self.reading is not None
+        times = granule // self.g
+        if times > 1:
+            index = (index[:, None] * times + np.arange(times)).reshape(-1)
+        mine = self.reading[index] == number
+        self.reading[index[mine]] = 0
 
     def begin_atomic(self, index: Index, warp: Any) -> None:
         """Atomics come in any order after what other warps wrote before; nothing else may race."""

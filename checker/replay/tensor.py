@@ -213,9 +213,14 @@ def mma(m: Machine, op: Op, values: list[V], on: Mask | None, _model: Any) -> No
     cells.put(flat, words_out.reshape(2, -1), np.ascontiguousarray(facts).reshape(-1),
               np.repeat(warp.reshape(-1), count))
     cells.pending[flat] = True
+    waiting = m.extra.setdefault("uncommitted", {})
     for i, block in enumerate(b):
-        m.extra.setdefault("uncommitted", {}).setdefault(int(block), []).append(
-            (cells, index[i], cells.g))
+        waiting.setdefault(int(block), []).append((cells, index[i], cells.g, 0))
+    for read_cells, flat_reads, granule, number in m.extra.pop("reads", []):
+        read_cells.begin_reading(flat_reads, number)
+        owner = flat_reads // read_cells.stride
+        for block in b:
+            waiting[int(block)].append((read_cells, flat_reads[owner == block], granule, number))
 
 
 def _plain(f: NDArray[np.uint32]) -> Facts:
@@ -267,6 +272,8 @@ def _operand(m: Machine, operand: MatrixOperand, desc: NDArray[Any], rows: int, 
             raise m.unsupported("out-of-bounds", "a matrix operand lies outside shared memory")
         v = m.shared.load(b.reshape(-1, 1), at.reshape(len(b), -1), 8 * size, None, warp, size)
         h, f = hash_of(v)
+        descriptors.note_reads(m, m.shared, np.broadcast_to(
+            b.reshape(-1, 1), (len(b), rows * cols)), at.reshape(len(b), -1), size, None)
     if operand.neg:
         h, f = ids.negate((h, f), ids.FLOAT_BITS.get(operand.type, 16))
     full = np.broadcast_to(h, (2, len(b), rows * cols)).reshape(2, len(b), 1, rows, cols)

@@ -2,7 +2,7 @@
 
 In: arrays over lanes (blocks | 1, threads | 1). Out: `Conc`, `Hash`, `Pack` and the operations that
 only move bits: split, join, merge under a mask, lane maps. Facts travel per value (an int where
-uniform): undefined, not modelled, known bits, may be -0, never subnormal, never a signalling NaN,
+uniform): undefined, not modelled, in flight, known bits, may be -0, never subnormal, never a signalling NaN,
 and the outermost invertible constructor (`form`). Unrelated halves are never joined before something needs the whole.
 """
 
@@ -26,7 +26,7 @@ from checker.replay.hashing import (
 )
 
 __all__ = [
-    "CONC", "FORM_SHIFT", "HF", "LOW", "MNZ", "NOSUB", "OPQ", "POISON", "QUIET", "UNDEF", "Conc",
+    "CONC", "FORM_SHIFT", "HF", "LOW", "MNZ", "NOSUB", "OPQ", "PENDING", "POISON", "QUIET", "UNDEF", "Conc",
     "Facts", "Hash", "Mask", "Pack", "V", "WIDE_BF16", "bits_of", "conc_mask", "const", "consts_of", "facts_where", "form_id",
     "form_key", "form_name", "forms_in", "has_forms", "hash_of", "known_lanes", "lane_hash", "make_pack",
     "map_lanes", "memo", "merge", "ones", "pop_forms", "pred_bits", "push_form", "resize", "split", "undefined",
@@ -35,8 +35,8 @@ __all__ = [
 Mask = NDArray[np.bool_]
 Facts = Any  # an int where uniform, else NDArray[np.uint32] of lane shape
 
-UNDEF, OPQ, CONC, MNZ, NOSUB, QUIET = 1, 2, 4, 8, 16, 32
-POISON = UNDEF | OPQ
+UNDEF, OPQ, CONC, MNZ, NOSUB, QUIET, PENDING = 1, 2, 4, 8, 16, 32, 64
+POISON = UNDEF | OPQ | PENDING
 LOW = 0xFF
 FORM_SHIFT = 8
 
