@@ -154,7 +154,7 @@ class Context:
             return ("t" if op.file == "ttmp" else op.file), op.first, op.last - op.first + 1
         if isinstance(op, Name):
             if op.name in ("vcc", "exec"):
-                return "s", _SPECIAL_SCALARS[op.name], self.wave // 32 if self.wave == 32 else 2
+                return "s", _SPECIAL_SCALARS[op.name], 2
             scalar = scalar_register(op.name)
             if scalar is not None:
                 return "s", scalar, 1

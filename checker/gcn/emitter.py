@@ -247,6 +247,11 @@ class Emitter:
                 return self.extract(src[0], lo, w)
             elif name == "zext" and lo >= attr[0]:
                 return Const(0, w)
+            elif name == "shr_u" and isinstance(src[1], Const) and \
+                    lo + src[1].bits + w <= width:
+                return self.extract(src[0], lo + src[1].bits, w)
+            elif name == "shl" and isinstance(src[1], Const) and lo >= src[1].bits:
+                return self.extract(src[0], lo - src[1].bits, w)
         return self.pure("extract", w, (a,), (lo, w))
 
     def pack(self, *parts: Source) -> Source:
@@ -478,6 +483,11 @@ class Emitter:
         """True in all lanes if p holds in one; uniform predicates are their own `any`."""
         if self.is_uniform(p):
             return p
+        found = self.definition(p)
+        if found is not None and found[0] == "pand":
+            for u, q in (found[1], found[1][::-1]):
+                if self.is_uniform(u):
+                    return self.pand(u, self.any(q, w))
         result = self.icmp("ne", self.ballot(p, w), Const(0, w), f"u{w}")
         self.uniform.add(result)
         return result

@@ -65,10 +65,13 @@ class Machine:
         self.live_in: dict[tuple[str, int], Source] = {}
         self.live_in64: dict[tuple[str, int], Source] = {}
         self.live_in_mask: dict[int, Source] = {}
+        self.slots: dict[tuple[int, int], Source] = {}
+        self.kept_slots: set[tuple[int, int]] = {
+            (k[1], k[2]) for k in facts if k[0] == "slot"}
         self.scc: Source | None = None
         self.scc_written = False
         self.modes: dict[str, Any] = {k[1]: v for k, v in facts.items() if k[0] == "mode"}
-        self.symbols: dict[tuple[str, int], Any] = {
+        self.symbols: dict[Any, Any] = {
             k[1]: v for k, v in facts.items() if k[0] == "symbol"}
         self.carry: Any = None
         self.flow: tuple[str, str, Source | None] = ("fall", "", None)
@@ -186,6 +189,8 @@ class Machine:
         self.stale.add(("mask", n))
 
     def _assign(self, file: str, n: int, value: Source, under: Source) -> None:
+        if file == "v":
+            self._drop_slots(n)
         self.e.op("mov", (self.arch(file, n),), (value,), 32, self.guard(under))
         if under != TRUE:
             self._join(file, n, value, under)
@@ -194,6 +199,33 @@ class Machine:
         self.now[file, n] = Written(value, under)
         self.touched.add((file, n))
         self.symbols.pop((file, n), None)
+
+    # -- lanes of vector registers that hold spilled scalars
+
+    def _drop_slots(self, n: int) -> None:
+        if self.kept_slots or self.slots:
+            self.kept_slots = {k for k in self.kept_slots if k[0] != n}
+            self.slots = {k: v for k, v in self.slots.items() if k[0] != n}
+
+    def write_lane(self, n: int, lane: int, value: Source, chosen: Source) -> None:
+        """v_writelane with a known lane: the scalar is also kept by itself."""
+        kept = {k for k in self.kept_slots if k != (n, lane)}
+        slots = {k: v for k, v in self.slots.items() if k != (n, lane)}
+        self.write("v", n, value, chosen)
+        self.kept_slots, self.slots = kept, slots
+        self.e.op("mov", (self.regs.arch(f"v{n}.lane{lane}", 32),), (value,), 32)
+        self.slots[n, lane] = value
+
+    def read_lane(self, n: int, lane: int) -> Source | None:
+        """The scalar last written to a lane, if nothing else wrote the register since."""
+        if (n, lane) in self.slots:
+            return self.slots[n, lane]
+        if (n, lane) in self.kept_slots:
+            value = self.copy(self.regs.arch(f"v{n}.lane{lane}", 32), 32)
+            self.e.uniform.add(value)
+            self.slots[n, lane] = value
+            return value
+        return None
 
     def _join(self, file: str, n: int, value: Source, under: Source) -> None:
         """Two writes under disjoint predicates (then, else) make one value for both."""
@@ -380,6 +412,8 @@ class Machine:
         self._reciprocal_facts(out)
         for key, symbol in self.symbols.items():
             out["symbol", key] = symbol
+        for n, lane in (*self.kept_slots, *self.slots):
+            out["slot", n, lane] = True
         for name, mode in self.modes.items():
             out["mode", name] = mode
         return out

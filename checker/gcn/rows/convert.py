@@ -91,6 +91,13 @@ def v_pack(c: Context) -> None:
     c.put(c.e.pack(c.src(1, "f16"), c.src(2, "f16")))
 
 
+@row("v_cvt_u32_u16 v_cvt_i32_i16")
+def v_cvt_wide(c: Context) -> None:
+    """D = S0.u16 (i16) extended."""
+    half = c.src(1, "u16")
+    c.put(c.e.sext(half, 32) if c.base.endswith("i16") else c.e.zext(half, 32))
+
+
 @row("v_sat_pk_u8_i16")
 def v_sat_pk(c: Context) -> None:
     """D = {S0.i16[1], S0.i16[0]} clamped to bytes."""

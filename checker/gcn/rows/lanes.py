@@ -44,8 +44,17 @@ def v_readfirstlane(c: Context) -> None:
 def v_readlane(c: Context) -> None:
     """D (scalar) = S0 of lane S1, whatever exec says."""
     file, n, _ = c.index(1)
-    value = c.fetch(file, n, across=True)
     lane = c.e.and_(c.src(2, "u32"), Const(c.wave - 1, 32))
+    if isinstance(lane, Const) and file == "v":
+        kept = c.m.read_lane(n, lane.bits)
+        if kept is not None:
+            c.reads.add((file, n))
+            symbol = c.m.symbols.get(("lane", n, lane.bits))
+            c.put(kept)
+            if symbol is not None:
+                c.m.symbols["s", c.index(0)[1]] = symbol
+            return
+    value = c.fetch(file, n, across=True)
     result = value if c.e.is_uniform(value) else c.e.gather(value, lane)
     c.e.uniform.add(result)
     c.put(result)
@@ -60,6 +69,14 @@ def v_writelane(c: Context) -> None:
     chosen = c.e.icmp("eq", c.e.laneid(), lane, "u32")
     c.reads.add((file, n))
     c.writes.add((file, n))
+    if isinstance(lane, Const) and file == "v":
+        source = c.index(1) if c.is_register(1) else None
+        symbol = c.m.symbols.get(source[:2]) if source is not None else None
+        c.m.write_lane(n, lane.bits, value, chosen)
+        c.m.symbols.pop(("lane", n, lane.bits), None)
+        if symbol is not None:
+            c.m.symbols["lane", n, lane.bits] = symbol
+        return
     c.m.write(file, n, value, chosen)
 
 
