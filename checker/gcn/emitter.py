@@ -88,6 +88,7 @@ class Emitter:
         self.uniform: set[Source] = {TRUE, FALSE}
         self.quiet: set[Source] = set()
         self.premises: set[str] = set()
+        self.swapped: dict[frozenset[Source], tuple[Source, Source]] = {}
         self.reciprocals: dict[Source, Source] = {}
         self.covering: set[frozenset[Source]] = set()
         self.carries: dict[Source, tuple[str, Source, Source, Source]] = {}
@@ -189,7 +190,13 @@ class Emitter:
         return self.int2("ior", a, b, w)
 
     def xor(self, a: Source, b: Source, w: int = 32) -> Source:
-        """Bitwise exclusive or."""
+        """Bitwise exclusive or; (x ^ y) ^ v of two exchanged copies of v is the other lane's v."""
+        for pair, value in ((a, b), (b, a)):
+            found = self.definition(pair)
+            if found is not None and found[0] == "ixor":
+                swap = self.swapped.get(frozenset(found[1]))
+                if swap is not None and swap[0] == value:
+                    return swap[1]
         return self.int2("ixor", a, b, w)
 
     def not_(self, a: Source, w: int = 32) -> Source:
@@ -452,6 +459,11 @@ class Emitter:
                 return c
             if (a, b) == (FALSE, TRUE):
                 return self.pnot(c)
+        swap = self.swapped.get(frozenset((a, b)))
+        test = self.definition(c)
+        if swap is not None and test is not None and test[0] == "icmp" and \
+                test[2] == Compare("eq", "u32") and set(test[1]) == {b, swap[0]}:
+            return swap[1]  # x == v ? y : x of two exchanged copies of v is the other lane's v
         negated = self.definition(c)
         if negated is not None and negated[0] == "pnot":
             c, a, b = negated[1][0], b, a

@@ -69,7 +69,11 @@ _LOGIC = {"and": "iand", "or": "ior", "xor": "ixor"}
 def v_logic(c: Context) -> None:
     """D = S0 op S1."""
     kind, w = _kind(c)
-    c.put(c.e.int2(_LOGIC[c.base.split("_")[1]], c.src(1, kind), c.src(2, kind), w))
+    a, b = c.src(1, kind), c.src(2, kind)
+    if c.base == "v_xor_b32":
+        c.put(c.e.xor(a, b))
+        return
+    c.put(c.e.int2(_LOGIC[c.base.split("_")[1]], a, b, w))
 
 
 @row("v_xnor_b32")

@@ -210,8 +210,12 @@ def v_permlane_swap(c: Context) -> None:
     x, y = c.fetch(fa, a, across=True), c.fetch(fb, b, across=True)
     other = e.xor(e.laneid(), Const(step, 32))
     low = e.icmp("eq", e.and_(e.laneid(), Const(step, 32)), ZERO, "u32")
-    c.put(e.select(low, x, e.gather(y, other), 32), 0)
-    c.put(e.select(low, e.gather(x, other), y, 32), 1)
+    first = e.select(low, x, e.gather(y, other), 32)
+    second = e.select(low, e.gather(x, other), y, 32)
+    if x == y:
+        e.swapped[frozenset((first, second))] = (x, e.gather(x, other))
+    c.put(first, 0)
+    c.put(second, 1)
 
 
 @row("v_mbcnt_lo_u32_b32 v_mbcnt_hi_u32_b32")
