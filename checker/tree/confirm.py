@@ -31,9 +31,11 @@ class View:
     def __init__(self, node: Node, lane: int, rewriter: Rewriter) -> None:
         while True:
             if node.op == "gather" and node.table is not None:
+                rewriter = rewriter.enter(node)
                 lane, node = int(node.table[lane]), node.args[0]
             elif node.op == "mux" and node.table is not None:
-                node = node.args[int(node.table[lane])]
+                index = int(node.table[lane])
+                rewriter, node = rewriter.option(node, index), node.args[index]
             elif node.op == "select" and rewriter.known \
                     and rewriter.logic.implies(rewriter.known, node.args[0]):
                 node = node.args[1]

@@ -8,7 +8,7 @@ Operators of floats have names of their own, so that integer rules cannot touch 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import xxhash
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, ordered, unordered
 from checker.tree.poly import Poly, constant
 
-__all__ = ["Forest", "Fuel", "Node", "SELECT_BIT", "hash_node", "hash_poly"]
+__all__ = ["SELECT_BIT", "Forest", "Fuel", "Hasher", "Node", "hash_node", "hash_poly"]
 
 SELECT_BIT = 1  # a symbolic select lies below: its hash may depend on what a guard implies
 SYMMETRIC = frozenset({"fadd", "fmul", "fextremum", "fcmp_sym", "imul", "imulhi_u", "imulhi_s",
@@ -90,29 +90,66 @@ def hash_poly(poly: Poly, h_of: Callable[[Node], Hash]) -> Hash:
     return mix(key(f"poly{poly.width}"), finish(total))
 
 
-def group_sum(node: Node, op: str, attr: str, h_of: Callable[[Node], Hash],
-              aux_of: Callable[[Node], Hash | None]) -> Hash:
+class Hasher(Protocol):
+    """What hashing a node needs to know of its children."""
+
+    def of(self, node: Node) -> Hash:
+        """Return the hash of a child."""
+
+    def aux_of(self, node: Node) -> Hash | None:
+        """Return the member sum of a group."""
+
+    def poly_hash(self, poly: Poly) -> Hash:
+        """Return the hash of a polynomial."""
+
+    def enter(self, node: Node) -> Hasher:
+        """Return the hasher for what lies behind a gather."""
+
+    def option(self, node: Node, index: int) -> Hasher:
+        """Return the hasher for one option of a mux."""
+
+
+class _Base:
+    """Hashes as they were when nodes were made."""
+
+    def of(self, node: Node) -> Hash:
+        return node.h
+
+    def aux_of(self, node: Node) -> Hash | None:
+        return node.aux
+
+    def poly_hash(self, poly: Poly) -> Hash:
+        return hash_poly(poly, self.of)
+
+    def enter(self, node: Node) -> Hasher:
+        return self
+
+    def option(self, node: Node, index: int) -> Hasher:
+        return self
+
+
+def group_sum(node: Node, op: str, attr: str, by: Hasher) -> Hash:
     """Return the sum over the members of an order-free group that a node stands for."""
     if node.op == op and node.attr == attr:
-        aux = aux_of(node)
+        aux = by.aux_of(node)
         if aux is not None:
             return aux
     if node.op == "gather" and node.table is not None:
-        inner = group_sum(node.args[0], op, attr, h_of, aux_of)
+        inner = group_sum(node.args[0], op, attr, by.enter(node))
         return inner[:, node.table] if inner.shape[1] > 1 else inner
     if node.op == "mux" and node.table is not None:
-        return _choose(node.table, [group_sum(a, op, attr, h_of, aux_of) for a in node.args])
-    return mix(key(f"member|{op}|{attr}"), h_of(node))
+        return _choose(node.table, [group_sum(a, op, attr, by.option(node, i))
+                                    for i, a in enumerate(node.args)])
+    return mix(key(f"member|{op}|{attr}"), by.of(node))
 
 
-def _hash_group(node: Node, h_of: Callable[[Node], Hash],
-                aux_of: Callable[[Node], Hash | None]) -> tuple[Hash, Hash]:
+def _hash_group(node: Node, by: Hasher) -> tuple[Hash, Hash]:
     """Hash an order-free group: a sum over members; equal operands of a set count once."""
     tag = key(f"{node.op}|{node.attr}|{node.width}")
     first = node.args[0]
-    h, total = h_of(first), group_sum(first, node.op, node.attr, h_of, aux_of)
+    h, total = by.of(first), group_sum(first, node.op, node.attr, by)
     for arg in node.args[1:]:
-        other_h, other = h_of(arg), group_sum(arg, node.op, node.attr, h_of, aux_of)
+        other_h, other = by.of(arg), group_sum(arg, node.op, node.attr, by)
         joined = total + other
         if node.op in IDEMPOTENT:
             same = (h == other_h).all(axis=0)
@@ -148,22 +185,22 @@ def _hash_logic(node: Node, h_of: Callable[[Node], Hash]) -> Hash:
     return np.where(dead, absorbing, out)
 
 
-def hash_node(node: Node, h_of: Callable[[Node], Hash], poly_hash: Callable[[Poly], Hash],
-              aux_of: Callable[[Node], Hash | None]) -> tuple[Hash, Hash | None]:
+def hash_node(node: Node, by: Hasher) -> tuple[Hash, Hash | None]:
     """Return the hash of a node from its children's, and the member sum of a group."""
-    op = node.op
+    op, h_of, poly_hash = node.op, by.of, by.poly_hash
     if op == "gather":
-        h = h_of(node.args[0])
+        h = by.enter(node).of(node.args[0])
         assert node.table is not None
         return (h[:, node.table] if h.shape[1] > 1 else h), None
     if op == "mux":
         assert node.table is not None
-        return _choose(node.table, [h_of(a) for a in node.args]), None
+        options = [by.option(node, i).of(a) for i, a in enumerate(node.args)]
+        return _choose(node.table, options), None
     if op == "lanes":
         assert node.table is not None
         return np.where(node.table, key("true"), key("false")), None
     if op in GROUPED:
-        return _hash_group(node, h_of, aux_of)
+        return _hash_group(node, by)
     if op in ("and", "or"):
         return _hash_logic(node, h_of), None
     tag = key(f"{op}|{node.attr}|{node.width}")
@@ -187,12 +224,7 @@ def hash_node(node: Node, h_of: Callable[[Node], Hash], poly_hash: Callable[[Pol
     return ordered(tag, [h_of(a) for a in node.args]), None
 
 
-def _base_hash(node: Node) -> Hash:
-    return node.h
-
-
-def _base_aux(node: Node) -> Hash | None:
-    return node.aux
+_BASE = _Base()
 
 
 class Forest:
@@ -220,7 +252,7 @@ class Forest:
         node.op, node.attr, node.width, node.args = op, attr, width, tuple(args)
         node.poly, node.table, node.extra, node.aux = poly, table, extra, None
         if h is None:
-            h, node.aux = hash_node(node, _base_hash, self.base_poly_hash, _base_aux)
+            h, node.aux = hash_node(node, _BASE)
         node.h = collapse(h)
         token = xxhash.xxh3_128_digest(node.h.tobytes())
         known = self.interned.get(token)
@@ -248,7 +280,7 @@ class Forest:
 
     def base_poly_hash(self, poly: Poly) -> Hash:
         """Hash a polynomial without any rewriting."""
-        return hash_poly(poly, _base_hash)
+        return _BASE.poly_hash(poly)
 
     # -- small makers
     def lanes_node(self, mask: npt.NDArray[np.bool_]) -> Node:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix
 from checker.tree.logic import Logic
@@ -20,9 +21,16 @@ from checker.tree.nodes import SELECT_BIT, Node, hash_node
 from checker.tree.poly import Poly, coef_add, coef_mul, is_zero, join, settle
 from checker.tree.values import Values
 
-__all__ = ["Pivot", "Rewriter"]
+__all__ = ["Conflict", "Pivot", "Rewriter"]
 
 Fraction = tuple[Any, int]  # numerator (int or table), denominator
+
+
+MAX_FRAMES = 64
+
+
+class Conflict(Exception):
+    """Lanes with different offsets look at one lane's value: these pivots do not fit the tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +45,14 @@ class Pivot:
 
 
 class Rewriter:
-    """Hashes of nodes under pivots and known conjuncts."""
+    """Hashes of nodes under pivots and known conjuncts.
 
-    def __init__(self, logic: Logic, pivots: Iterable[Pivot] = (),
-                 known: Iterable[Node] = ()) -> None:
+    A pivot's offset belongs to the lane that writes the output. Behind a gather another lane is
+    looked at, with the offset of the looker: `enter` gives the rewriter with the offsets moved.
+    """
+
+    def __init__(self, logic: Logic, pivots: Iterable[Pivot] = (), known: Iterable[Node] = (),
+                 need: npt.NDArray[np.bool_] | None = None) -> None:
         self.logic = logic
         self.pivots = {p.atom: p for p in pivots}
         self.known = tuple(known)
@@ -52,16 +64,84 @@ class Rewriter:
         self.fixed: dict[Node, Hash] = {}
         self.moved: dict[Node, Poly | None] = {}
         self.values = Values(logic.forest)
+        self.need = np.ones(logic.forest.lanes, dtype=bool) if need is None else need
+        self.frames: dict[bytes, Rewriter] = {}
+        self.entered: dict[Node, Rewriter] = {}
+        self.tables = [p for p in self.pivots.values() if isinstance(p.offset, np.ndarray)]
 
     def child(self, fixed: dict[Node, Hash]) -> Rewriter:
         """Return a rewriter that gives some symbols (of a loop) other hashes."""
         free = [p for p in self.pivots.values() if p.atom not in fixed]
-        other = Rewriter(self.logic, free, self.known)
+        other = Rewriter(self.logic, free, self.known, self.need)
         other.fixed = {**self.fixed, **fixed}
         other.mask = self.mask
         for node in other.fixed:
             other.mask |= node.deps
         return other
+
+    def enter(self, node: Node) -> Rewriter:
+        """Return the rewriter for what lies behind a gather."""
+        if not self.tables:
+            return self
+        known = self.entered.get(node)
+        if known is None:
+            known = self.entered[node] = self._frame(node)
+        return known
+
+    def option(self, node: Node, index: int) -> Rewriter:
+        """Return the rewriter for one option of a mux: only its own lanes look at it."""
+        kid = node.args[index]
+        if not self.tables or kid.op != "gather" or not kid.deps & self.mask:
+            return self
+        try:
+            self.enter(kid)
+        except Conflict:
+            assert node.table is not None
+            return self._made(list(self.pivots.values()), self.need & (node.table == index))
+        return self
+
+    def _frame(self, node: Node) -> Rewriter:
+        table = node.table
+        assert table is not None
+        inside = node.args[0].deps
+        bent = [p for p in self.tables if inside & p.atom.deps
+                and not bool((p.offset[table] == p.offset).all())]
+        if not bent:
+            return self
+        if any(n.deps & inside and h.shape[1] > 1 for n, h in self.fixed.items()):
+            raise Conflict
+        lanes = np.flatnonzero(self.need)
+        need = np.zeros(len(table), dtype=bool)
+        need[table[lanes]] = True
+        pivots = []
+        for p in self.pivots.values():
+            offset = p.offset
+            if p in self.tables:
+                offset = np.zeros(len(table), dtype=np.int64)
+                if inside & p.atom.deps:
+                    offset[table[lanes]] = p.offset[lanes]
+                    if bool((offset[table[lanes]] != p.offset[lanes]).any()):
+                        raise Conflict
+                    if bool((offset == offset[0]).all()):
+                        offset = int(offset[0])
+            pivots.append(Pivot(p.atom, p.y, p.scale, offset, p.lifted))
+        return self._made(pivots, need)
+
+    def _made(self, pivots: list[Pivot], need: npt.NDArray[np.bool_]) -> Rewriter:
+        """Return the one rewriter with these offsets for these lanes."""
+        name = need.tobytes() + b"".join(
+            p.offset.tobytes() if isinstance(p.offset, np.ndarray) else str(p.offset).encode()
+            for p in pivots)
+        made = self.frames.get(name)
+        if made is None:
+            made = Rewriter(self.logic, pivots, self.known, need)
+            made.fixed = {n: h for n, h in self.fixed.items() if h.shape[1] == 1}
+            made.mask = self.mask
+            made.frames = self.frames
+            self.frames[name] = made
+            if len(self.frames) > MAX_FRAMES:
+                raise Conflict
+        return made
 
     # -- hashes
     def h(self, root: Node) -> Hash:
@@ -88,15 +168,25 @@ class Rewriter:
     def _kids(self, node: Node) -> tuple[Node, ...]:
         if node in self.fixed or node.op == "fold":
             return ()
+        if node.op == "gather" and self.enter(node) is not self:
+            return ()
+        if node.op == "mux" and self.tables:
+            return tuple(k for i, k in enumerate(node.args) if self.option(node, i) is self)
         return node.kids
 
     def of(self, node: Node) -> Hash:
-        """Return a hash already computed."""
-        return self.memo[node] if node.deps & self.mask else node.h
+        """Return the hash of a child (mostly computed already)."""
+        if not node.deps & self.mask:
+            return node.h
+        h = self.memo.get(node)
+        return self.h(node) if h is None else h
 
     def aux_of(self, node: Node) -> Hash | None:
         """Return the member sum of an order-free group."""
-        return self.aux[node] if node.deps & self.mask else node.aux
+        if not node.deps & self.mask:
+            return node.aux
+        self.h(node)
+        return self.aux[node]
 
     def _hash(self, node: Node) -> Hash:
         fixed = self.fixed.get(node)
@@ -111,7 +201,7 @@ class Rewriter:
                 return self.of(a)
             if self.logic.implies(self.known, self.logic.negate(p)):
                 return self.of(b)
-        h, aux = hash_node(node, self.of, self.poly_hash, self.aux_of)
+        h, aux = hash_node(node, self)
         self.aux[node] = aux
         return collapse(h)
 

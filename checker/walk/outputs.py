@@ -17,7 +17,7 @@ from checker.tree.hashing import Hash, key, mix, ordered
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
 from checker.tree.result import Element, OutputGroup, Slot
-from checker.tree.rewrite import Pivot, Rewriter
+from checker.tree.rewrite import Conflict, Pivot, Rewriter
 from checker.tree.values import Value
 from checker.walk.state import StoreEvent
 
@@ -273,14 +273,24 @@ def group_outputs(engine: Engine) -> list[OutputGroup]:
         pivots: dict[Node, Pivot] = {}
         find_pivots(engine, slot.address, "", unit[slot.event.base], pivots)
         guard = elementwise_guard(engine, slot.guard, pivots)
-        memo = (tuple((a.serial, p.scale, _bytes(p.offset)) for a, p in pivots.items()),
-                slot.guard.serial, guard.serial)
-        rewriter = rewriters.get(memo)
-        if rewriter is None:
-            known = {*_conj(slot.guard), *_conj(guard)}
-            rewriter = rewriters[memo] = Rewriter(engine.logic, pivots.values(), known)
-        _add_rows(engine, buffers, slot, guard, pivots, rewriter)
+        try:
+            rewriter = _rewriter(engine, rewriters, slot, guard, pivots)
+            _add_rows(engine, buffers, slot, guard, pivots, rewriter)
+        except Conflict:  # the tile is part of the tree: the block index is the coordinate
+            pivots = {a: Pivot(a, p.y, p.scale, 0, p.lifted) for a, p in pivots.items()}
+            rewriter = _rewriter(engine, rewriters, slot, guard, pivots)
+            _add_rows(engine, buffers, slot, guard, pivots, rewriter)
     return [_finish(engine, base, kind, by_shape) for (base, kind), by_shape in buffers.items()]
+
+
+def _rewriter(engine: Engine, made: dict[Any, Rewriter], slot: Slot, guard: Node,
+              pivots: dict[Node, Pivot]) -> Rewriter:
+    memo = (tuple((a.serial, p.scale, _bytes(p.offset)) for a, p in pivots.items()),
+            slot.guard.serial, guard.serial, slot.lanes.tobytes())
+    if memo not in made:
+        known = {*_conj(slot.guard), *_conj(guard)}
+        made[memo] = Rewriter(engine.logic, pivots.values(), known, slot.lanes)
+    return made[memo]
 
 
 def _bytes(c: Any) -> Any:
@@ -293,7 +303,7 @@ def _conj(p: Node) -> tuple[Node, ...]:
 
 def _add_rows(engine: Engine, buffers: Any, slot: Slot, guard: Node, pivots: dict[Node, Pivot],
               rewriter: Rewriter) -> None:
-    plain = Rewriter(engine.logic, pivots.values())
+    plain = Rewriter(engine.logic, pivots.values(), (), slot.lanes)
     place = plain.poly(slot.address)
     guard_h = plain.h(guard)
     loops = _loop_hash(slot, plain)
