@@ -501,30 +501,42 @@ def ds_store2(c: Context) -> None:
 def ds_load_transposed(c: Context) -> None:
     """64 bits a lane, transposed among each 16 lanes: rows in memory become registers.
 
-    b16: lane l reads row l / 4, columns 4 (l % 4) ...; it gets column l of the four rows.
+    With E elements in 64 bits, lane l reads row l // (16 / E), columns E * (l % (16 / E)) and
+    on; it gets column l of the E rows.
     """
-    e = c.e
-    if not c.m.full or not c.base.endswith("b16"):
+    e, bits = c.e, int(c.base.rsplit("b", 1)[-1])
+    if not c.m.full or bits == 4:
         raise Unmodelled("transposed LDS read of this form")
     _no_gds(c)
+    each = 64 // bits
     mem = Mem("shared", 32, 2, c.number("offset"), 8)
     c.counter = "lds"
-    low, high = _load(c, c.src(1, "u32"), mem, TRUE)
-    lane = e.laneid()
-    group = e.and_(lane, fits(-16, 32))
-    inside = e.and_(lane, Const(15, 32))
-    odd = e.icmp("ne", e.and_(lane, Const(1, 32)), ZERO, "u32")
-    upper = e.icmp("ne", e.and_(lane, Const(2, 32)), ZERO, "u32")
+    words = _load(c, c.src(1, "u32"), mem, TRUE)
+    lane, inside = e.laneid(), e.and_(e.laneid(), Const(15, 32))
+    row_start = e.or_(e.and_(lane, fits(-16, 32)),
+                      e.int2("shr_u", inside, Const(each.bit_length() - 1, 32), 32))
     parts: list[Source] = []
-    for k in range(4):
-        source = e.or_(group, e.add(e.int2("shr_u", inside, Const(2, 32), 32), Const(4 * k, 32)))
-        word = e.select(upper, e.gather(high, source), e.gather(low, source), 32)
-        parts.append(e.select(odd, e.extract(word, 16, 16), e.extract(word, 0, 16), 16))
+    for k in range(each):
+        source = e.add(row_start, Const(16 // each * k, 32))
+        moved = [e.gather(word, source) for word in words]
+        pieces = [e.extract(moved[at // 32], at % 32, bits) for at in range(0, 64, bits)]
+        parts.append(_pick(c, pieces, inside))
     file, n, count = c.index(0)
     if count != 2:
         raise Unmodelled("2 registers expected")
-    c.put_at(file, n, e.pack(parts[0], parts[1]))
-    c.put_at(file, n + 1, e.pack(parts[2], parts[3]))
+    c.put_at(file, n, e.pack(*parts[: each // 2]))
+    c.put_at(file, n + 1, e.pack(*parts[each // 2:]))
+
+
+def _pick(c: Context, pieces: list[Source], index: Source) -> Source:
+    """pieces[index modulo their number] as a tree of selects."""
+    e, bit = c.e, 1
+    while len(pieces) > 1:
+        odd = e.icmp("ne", e.and_(index, Const(bit, 32)), ZERO, "u32")
+        pieces = [e.select(odd, pieces[i + 1], pieces[i], e.width(pieces[i]))
+                  for i in range(0, len(pieces), 2)]
+        bit *= 2
+    return pieces[0]
 
 
 # --- atomics
