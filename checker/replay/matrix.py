@@ -222,6 +222,8 @@ def _write(m: Machine, op: Op, out: tuple[U64, Facts], fragment: Fragment,
     per = fragment.reg_bits // fragment.elem_bits
     h, f = out
     known = isinstance(f, int) and bool(f & CONC)
+    if not isinstance(f, int):  # facts may be shared by all elements
+        f = np.broadcast_to(f, (h.shape[1], *f.shape[1:]))
     for r, d in enumerate(op.dst):
         parts: list[V] = []
         for e in range(r * per, (r + 1) * per):
