@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from checker.arith import floats, mufu
 from checker.arith.formats import FORMATS, Bits, UnsupportedArithmetic, bits_dtype, decode, round_to
+from checker.arith.tables import half_table
 from checker.core import Approx, FloatMode
 
 __all__ = ["accurate_mask", "approximate"]
@@ -32,6 +33,8 @@ def approximate(attr: Approx, *bits: Bits) -> Bits:
     fmt = FORMATS[attr.mode.type]
     args = tuple(np.asarray(b).astype(bits_dtype(fmt.width), copy=False) for b in bits)
     model = _model(attr)
+    if model is not None and attr.mode.type != "f32":
+        return floats.finish(fmt, _tail(attr.mode), model(*args))
     if model is not None:
         return floats.finish(fmt, _tail(attr.mode), model(attr.mode.denorm != "keep", *args))
     return _nearest(attr, *args)
@@ -51,9 +54,13 @@ def _tail(mode: FloatMode) -> FloatMode:
 
 
 def _model(attr: Approx) -> Callable[..., Bits] | None:
-    if attr.mode.type != "f32" or not re.fullmatch(r"sm_90a?", attr.unit):
+    if not re.fullmatch(r"sm_90a?", attr.unit):
         return None
-    return _SM90.get(attr.fn.removesuffix(".f32").removesuffix(".ftz"))
+    fn = attr.fn.removesuffix(".f32").removesuffix(".ftz")
+    if attr.mode.type == "f32":
+        return _SM90.get(fn)
+    name = f"{fn.removesuffix('.approx')}_{attr.mode.type}"
+    return (lambda x: half_table(name)[x]) if name in _SM90_HALF else None
 
 
 # --- sm_90: what the assembler puts around the unit -------------------------------------------
@@ -89,6 +96,26 @@ def _ex2(flush: bool, x: Bits) -> Bits:
     return np.where(low, floats.arithmetic("fmul", _KEEP, out, out), out) if low.any() else out
 
 
+def _lg2(flush: bool, x: Bits) -> Bits:
+    """Subnormal arguments: log2(x * 2**24) - 24."""
+    if flush:
+        return mufu.lg2(x)
+    tiny = _mag(x) < _TINY
+    out = mufu.lg2(np.where(tiny, _mul(x, 2.0**24), x))
+    if not tiny.any():
+        return out
+    back = np.full(1, np.float32(-24).view(np.uint32))
+    return np.where(tiny, floats.arithmetic("fadd", _KEEP, out, back), out)
+
+
+def _turns(unit: Callable[[Bits], Bits]) -> Callable[..., Bits]:
+    """sin and cos take turns: x times 0.15915494 (0x3e22f983), rounded toward zero."""
+    def run(_: bool, x: Bits) -> Bits:
+        factor = np.full(1, 0x3E22F983, np.uint32)
+        return unit(floats.arithmetic("fmul", FloatMode("f32", "rz"), x, factor))
+    return run
+
+
 def _rcp(flush: bool, x: Bits) -> Bits:
     if flush:
         return mufu.rcp(x)
@@ -120,7 +147,12 @@ _SM90: dict[str, Callable[..., Bits]] = {
     "rsqrt.approx": _scaled(mufu.rsqrt, 2.0**12),
     "div.full": _div(full=True),
     "div.approx": _div(full=False),
+    "lg2.approx": _lg2,
+    "sin.approx": _turns(mufu.sin),
+    "cos.approx": _turns(mufu.cos),
+    "tanh.approx": lambda _, x: mufu.tanh(x),
 }
+_SM90_HALF = frozenset({"ex2_f16", "ex2_bf16", "tanh_f16", "tanh_bf16"})
 
 
 # --- elsewhere: the function itself, correctly rounded (nearly) -------------------------------

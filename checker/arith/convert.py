@@ -13,7 +13,7 @@ import numpy as np
 
 from checker.arith import double
 from checker.arith.carrier import odd_add
-from checker.arith.floats import relu, saturated
+from checker.arith.floats import relu, rounds_below_normal, saturated
 from checker.arith.formats import (
     FORMATS,
     Bits,
@@ -69,14 +69,16 @@ def _float_to_float(attr: Conv, bits: Bits) -> Bits:
     if (attr.src, attr.dst, attr.rnd, attr.denorm, attr.satfinite) == (
             "f32", "bf16", "rn", "keep", False):
         return _tail(attr, _bf16_nearest(bits.astype(np.uint32, copy=False)))
+    if attr.src == "bf16" and attr.dst == "f32" and not attr.rnd:  # a shift; NaNs keep their bits
+        return _tail(attr, bits.astype(np.uint32) << np.uint32(16))
     value = _value(attr, bits)
     rnd = attr.rnd or "rn"
     if rnd in _INTEGRAL:
         value, rnd = _INTEGRAL[rnd](value), "rn"
     fmt = FORMATS[attr.dst]
     out = round_to(fmt, value, rnd, attr.satfinite)
-    if _flushes_result(attr) and attr.src == "f64":  # tiny before rounding, as in `floats`
-        small = np.abs(value) < 2.0 ** (1 - fmt.bias)
+    if _flushes_result(attr) and FORMATS[attr.src].width > fmt.width > 8:
+        small = rounds_below_normal(fmt, value, rnd)
         out = np.where(small, out & out.dtype.type(fmt.sign), out)
     out = _tail(attr, out)
     if attr.dst == "tf32" and rnd == "rna" and attr.src == "f32":

@@ -28,7 +28,7 @@ from checker.core import Compare, FloatMode
 
 __all__ = [
     "absolute", "arithmetic", "classify", "compare", "copysign", "extreme", "finish", "ldexp",
-    "negate", "relu", "saturated",
+    "negate", "relu", "rounds_below_normal", "saturated",
 ]
 
 Values = dict[str, Callable[..., Doubles]]
@@ -84,19 +84,25 @@ def arithmetic(name: str, mode: FloatMode, *bits: Bits) -> Bits:
 
 def _flush_rounded_up(fmt: Format, name: str, mode: FloatMode, bits: tuple[Bits, ...], out: Bits
                       ) -> Bits:
-    """Results that only rounding made normal are flushed too: tiny is told before rounding.
-
-    Seen on sm_90: 0x3f000000 * 0x00ffffff is zero with `.ftz`.
-    """
+    """Flush results that became the least normal number only because subnormals are coarse."""
     kind = out.dtype.type
     least = (out & kind(fmt.sign - 1)) == kind(1 << fmt.man_bits)
     if not least.any():
         return out
     args = (decode(fmt, np.broadcast_to(b, out.shape)[least]) for b in bits)
-    exact = _NARROW[name](*args, mode.rnd)
-    small = np.abs(exact) < 2.0 ** (1 - fmt.bias)
+    small = rounds_below_normal(fmt, _NARROW[name](*args, mode.rnd), mode.rnd)
     out = np.array(out)
     out[least] = np.where(small, out[least] & kind(fmt.sign), out[least])
+    return out
+
+
+def rounds_below_normal(fmt: Format, value: Doubles, rnd: str) -> NDArray[np.bool_]:
+    """True where `.ftz` takes a result for subnormal: rounded to the type's precision, with no
+    lower bound to the exponent, it is below the least normal number (seen on sm_90: 0x3f000000 *
+    0x00ffffff gives zero)."""
+    up = round_to(fmt, value * 16.0, rnd)
+    kind = up.dtype.type
+    out: NDArray[np.bool_] = (up & kind(fmt.sign - 1)) < kind(5 << fmt.man_bits)
     return out
 
 

@@ -179,6 +179,9 @@ def _finish(fmt: Format, value: Doubles, rnd: str, probe: Doubles | None) -> Bit
 # --- NVIDIA: align to the largest exponent, truncate, add, round ------------------------------
 
 
+_FLOOR = -133  # zeros align nothing, but nothing is aligned below this exponent (sm_90)
+
+
 def _fused(model: StepModel, a: Bits, b: Bits, c: Bits) -> Bits:
     """One fused step, in slices of m that keep the product array small."""
     rows = max(1, _CHUNK // max(1, b.shape[-1] * a.shape[-1] * math.prod(c.shape[:-2])))
@@ -194,10 +197,8 @@ def _fused_slice(model: StepModel, a: Bits, b: Bits, c: Bits) -> Bits:
                                                   else model.b_type, b), _parts(model.acc_type, c)
     sig, exp, man = _products(pa, pb)
     bits = model.fraction_bits
-    low = np.int64(-10_000)
-    top = np.where(sig == 0, low, exp).max(axis=-1)
-    top = np.maximum(top, np.where(pc.sig == 0, low, pc.exp))
-    top = np.where(top == low, 0, top)
+    top = np.where(sig == 0, _FLOOR, exp).max(axis=-1, initial=_FLOOR)
+    top = np.maximum(top, np.where(pc.sig == 0, _FLOOR, pc.exp))
     total = _truncate(sig << np.int64(bits - man), top[..., None] - exp).sum(axis=-1)
     lead = max(0, bits - pc.man)
     total = total + _truncate(pc.sig << np.int64(lead), top - pc.exp + (pc.man + lead - bits))

@@ -62,7 +62,8 @@ KERNELS = [
     Kernel("wgmma_s8_k32_sat", "wgmma", "s8", 32, "s32", 64, True),
 ]
 
-CATEGORIES = ("normal", "wide", "tiny", "zeros", "overflow", "special", "stairs", "cancel", "faint")
+CATEGORIES = ("normal", "wide", "tiny", "zeros", "overflow", "special", "stairs", "cancel", "faint",
+              "gates")
 
 
 def operands(kernel: Kernel, tiles: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -114,13 +115,26 @@ def _category(kernel: Kernel, name: str, seed: int, shapes: tuple[tuple[int, int
             else:
                 low = {"f16": 5, "bf16": 127 - 75, "f32": 127 - 75, "f64": 1023 - 520}.get(
                     kind, 1)
-                exps = np.clip(low - 3 + below(seed + place, size, 7), 0, top - 1)
+                exps = np.clip(low - 5 + below(seed + place, size, 9), 0, top - 1)
+        elif name == "gates":  # zeros against large partners, ties and what may break them
+            ks = np.tile(np.arange(shape[1]), shape[0])
+            large = top - 1 - below(seed + place, size, 3)
+            middle = np.maximum(fmt.bias - 13 + below(seed + 20 + place, size, 3), 0)
+            small = np.maximum(fmt.bias - 24 + below(seed + 30 + place, size, 12), 0)
+            exps = np.where(ks % 2 == 0, large, np.where(ks % 4 == 3, small, middle))
+            if place == 2:
+                exps = below(seed + place, size, 2) * 0
         else:  # zeros, special
             exps = np.clip(fmt.bias - 6 + below(seed + place, size, 12), 0, top - 1)
         bits = with_exponents(fmt, seed + 7 + place, exps)
         pick = below(seed + 5 + place, size, 16)
         if name == "zeros":
             bits = np.where(pick < 10, bits & bits.dtype.type(fmt.sign), bits)
+        if name == "gates":
+            short = bits & bits.dtype.type(~((1 << fmt.man_bits - 1) - 1) & (2 * fmt.sign - 1))
+            zero = bits & bits.dtype.type(fmt.sign)
+            zeros = (ks % 2 == 0) & (place == 0) if place < 2 else pick < 12
+            bits = np.where(zeros, zero, np.where(pick % 4 > 0, short, bits))
         if name == "faint":
             bits = np.where(pick < 4, bits & bits.dtype.type(fmt.sign), bits)
         if name == "special":
