@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from checker.core import Compare, Const, FloatMode, Guard, Op, Source
+from checker.core import OPS, Compare, Const, FloatMode, Guard, Op, Source
+from checker.gcn.idioms import bf16_high_half
 
 __all__ = ["FALSE", "TRUE", "Emitter", "Registers", "fits"]
 
@@ -173,6 +174,18 @@ class Emitter:
                 return self.pack(Const(0, 16), self.extract(x, 0, 16))
         return None
 
+    def _float_bit(self, a: Source) -> Source | None:
+        """Bit 0 of (x >> 16) for a float x, as one field: rounding written in integers."""
+        found = self.definition(a)
+        if found is None or found[0] not in ("zext", "shr_u"):
+            return None
+        bit = self.extract(a, 0, 1)
+        field = self.definition(bit)
+        if field is None or field[0] != "extract":
+            return None
+        maker = self.definition(field[1][0])
+        return bit if maker is not None and OPS[maker[0]].kind == "float" else None
+
     def add(self, a: Source, b: Source, w: int = 32) -> Source:
         """a + b modulo 2**w."""
         return self.int2("iadd", a, b, w)
@@ -183,6 +196,11 @@ class Emitter:
 
     def and_(self, a: Source, b: Source, w: int = 32) -> Source:
         """Bitwise and."""
+        for x, y in ((a, b), (b, a)):
+            if w == 32 and y == Const(1, 32):
+                bit = self._float_bit(x)
+                if bit is not None:
+                    return self.zext(bit, 32)
         return self.int2("iand", a, b, w)
 
     def or_(self, a: Source, b: Source, w: int = 32) -> Source:
@@ -208,6 +226,12 @@ class Emitter:
     def shift(self, name: str, a: Source, n: Source, w: int) -> Source:
         """A shift whose amount is masked to the width, as AMD's are."""
         if isinstance(n, Const):
+            found = self.definition(a)
+            if name == "shr_u" and w == 32 and n.bits == 16 and found is not None and \
+                    found[0] == "iadd":
+                rounded = bf16_high_half(self, a)
+                if rounded is not None:
+                    return self.zext(rounded, 32)
             return self.int2(name, a, Const(n.bits & (w - 1), 32), w)
         return self.int2(name, a, self.and_(n, Const(w - 1, 32)), w)
 
@@ -254,6 +278,10 @@ class Emitter:
                 return self.extract(src[0], lo, w)
             elif name == "zext" and lo >= attr[0]:
                 return Const(0, w)
+            elif name == "iadd" and (lo, w) == (16, 16):
+                rounded = bf16_high_half(self, a)
+                if rounded is not None:
+                    return rounded
             elif name == "shr_u" and isinstance(src[1], Const) and \
                     lo + src[1].bits + w <= width:
                 return self.extract(src[0], lo + src[1].bits, w)

@@ -9,10 +9,14 @@ carry round to nearest even, the select replaces a NaN. Unsigned 32-bit division
 
 from __future__ import annotations
 
-from checker.core import Const, Conv, Source
-from checker.gcn.emitter import Emitter
+from typing import TYPE_CHECKING
 
-__all__ = ["bf16_select", "division_select", "reciprocal"]
+from checker.core import Const, Conv, Source
+
+if TYPE_CHECKING:
+    from checker.gcn.emitter import Emitter
+
+__all__ = ["bf16_high_half", "bf16_select", "division_select", "reciprocal"]
 
 MAGIC = 0x4F7FFFFE  # just below 2**32, as f32
 
@@ -226,6 +230,46 @@ def _is_nan32(e: Emitter, value: Source, x: Source) -> bool:
     found = e.definition(value)
     return found is not None and found[0] == "ior" and \
         set(found[1]) == {x, Const(0x400000, 32)}
+
+
+def bf16_high_half(e: Emitter, value: Source) -> Source | None:
+    """Bits 16..31 of x + bit 16 of x + 0x7fff, for an x that is never a NaN: bf16(x)."""
+    found = e.definition(value)
+    if found is None or found[0] != "iadd" or Const(0x7FFF, 32) not in found[1]:
+        return None
+    for x in _addends(e, value):
+        if isinstance(x, int) and never_nan(e, x) and _is_biased(e, x, value):
+            return e.pure("fcvt", 16, (x,), Conv("f32", "bf16", "rn"))
+    return None
+
+
+def never_nan(e: Emitter, value: Source, depth: int = 8) -> bool:
+    """True for values that cannot be a NaN: min/max with a number, converted integers."""
+    if isinstance(value, Const):
+        return value.bits & 0x7FFFFFFF <= 0x7F800000
+    found = e.definition(value)
+    if found is None or depth == 0:
+        return False
+    name, src, attr = found
+    if name in ("fmax", "fmin") and attr.type == "f32" and attr.nan != "nan":
+        return any(never_nan(e, s, depth - 1) for s in src)
+    if name == "fcvt":
+        return attr.src[0] in "us" and attr.dst == "f32"
+    if name in ("fabs", "fneg"):
+        return never_nan(e, src[0], depth - 1)
+    return name == "select" and all(never_nan(e, s, depth - 1) for s in src[1:])
+
+
+def _addends(e: Emitter, value: Source) -> list[Source]:
+    """The (at most three) terms of a sum whose inner sums are made for it."""
+    found = e.definition(value)
+    if found is None:
+        return []
+    out: list[Source] = []
+    for term in found[1]:
+        inner = e.definition(term)
+        out += list(inner[1]) if inner is not None and inner[0] == "iadd" else [term]
+    return out
 
 
 def _is_biased(e: Emitter, x: Source, value: Source | None) -> bool:

@@ -73,6 +73,9 @@ def v_logic(c: Context) -> None:
     if c.base == "v_xor_b32":
         c.put(c.e.xor(a, b))
         return
+    if c.base == "v_and_b32":
+        c.put(c.e.and_(a, b))
+        return
     c.put(c.e.int2(_LOGIC[c.base.split("_")[1]], a, b, w))
 
 
