@@ -192,7 +192,7 @@ def _arrive(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
             kept.append(_rest(copy, ~done))
     m.extra["copies"] = kept
     for block, thread, at in lanes_of(m, on, m.known(values[0], on, "an mbarrier address")):
-        bar = mbar_at(m, block, at)
+        bar = mbar_at(m, block, at, thread)
         publish(m, bar, block, thread // m.width)
         if op.attr in ("noinc", True):
             bar.pending -= 1

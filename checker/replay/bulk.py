@@ -207,7 +207,7 @@ def _complete(m: Machine, bar: NDArray[Any], b: Any, t: Any, size: int, at: Any,
     shared = m.shared
     assert shared.pending is not None
     for i, (block, thread) in enumerate(zip(b, t, strict=True)):
-        one = mbar_at(m, int(block), int(bar[block, thread]) & 0xFFFFFFFF)
+        one = mbar_at(m, int(block), int(bar[block, thread]) & 0xFFFFFFFF, int(thread))
         publish(m, one, int(block), int(thread) // m.width)
         first = int(block) * shared.stride + at[i] // shared.g
         index = (first[:, None] + np.arange(max(1, elem_bytes // shared.g))).reshape(-1)

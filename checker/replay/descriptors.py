@@ -86,7 +86,7 @@ def read(m: Machine, operand: MatrixOperand, desc: V, rows: int, cols: int, is_b
     at = addresses(first, operand, rows, cols, is_b, unit, m)
     size = ELEMENT_BYTES[operand.type]
     h, f = read_cells(m, at.reshape(m.B, -1), size, np.repeat(
-        m.warp_id[:, ::lanes], rows * cols, axis=1),
+        m.warp_id[:, lanes - 1 :: lanes], rows * cols, axis=1),
         None if on is None else np.repeat(m.full(on)[:, ::lanes], rows * cols, axis=1))
     shape = (m.B, groups, rows, cols)
     return h.reshape(2, *shape), f if isinstance(f, int) else np.broadcast_to(

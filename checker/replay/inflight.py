@@ -100,8 +100,11 @@ def wait(m: Machine, on: Mask | None, pending: int) -> None:
             one.lanes = rest
             kept.append(one)
         else:
+            last = m.T - 1 - one.lanes[:, ::-1].argmax(axis=1)  # one of the warps that read
+            warps = m.warp_id[np.arange(m.B), last]
             for cells, index, granule, number in one.reads:
                 cells.end_reading(index, granule, number)
+                cells.reads_until_now(index, granule, warps)
     m.extra["issues"] = kept
 
 

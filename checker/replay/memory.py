@@ -294,6 +294,15 @@ class Cells:
             self.writer[index] = SEVERAL if self.inside else STRANGER
             self.wseq[index] = self.order.now
 
+    def reads_until_now(self, index: Index, granule: int, warps: NDArray[np.int32]) -> None:
+        """An asynchronous read ended just now, as far as this warp of each block knows."""
+        assert self.rseq is not None and self.reader is not None and self.order is not None
+        times = granule // self.g
+        if times > 1:
+            index = (index[:, None] * times + np.arange(times)).reshape(-1)
+        self.rseq[index] = self.order.now
+        self.reader[index] = warps[index // self.stride] + 1
+
     # --- initial contents ----------------------------------------------------------------------
 
     def fill_bits(self, bits: Any) -> None:

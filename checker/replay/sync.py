@@ -142,6 +142,8 @@ class Mbar:
 
     count: int
     pending: int
+    warp: int = 0  # who initialised it, and when
+    seq: int = 0
     tx: int = 0
     phase: int = 0
     published: NDArray[np.int32] | None = None  # clock of this phase's arrivals
@@ -154,11 +156,17 @@ def _bars(m: Machine) -> dict[tuple[int, int], Mbar]:
     return m.extra["mbars"]  # type: ignore[no-any-return]
 
 
-def mbar_at(m: Machine, block: int, address: int) -> Mbar:
-    """The mbarrier at a shared address of a block."""
+def mbar_at(m: Machine, block: int, address: int, thread: int) -> Mbar:
+    """The mbarrier at a shared address of a block, for a thread that must know of its start."""
     found = _bars(m).get((block, address & 0xFFFFFFFF))
     if found is None:
         raise m.unsupported("mbarrier", "an mbarrier is used that was never initialised")
+    if found.seq > m.order.floor:
+        me = m.warp_id[block, thread]
+        if not m.order.knows(np.array([me]), np.array([found.warp + 1]),
+                             np.array([found.seq]))[0]:
+            m.report("race-read", "an mbarrier is used while its initialisation by another warp "
+                                  "is not ordered before it")
     return found
 
 
@@ -215,7 +223,7 @@ def _init(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     count = _number(m, values[1], on, "an mbarrier count")
     for block, thread, at in lanes_of(m, on, address):
         n = int(count[block, thread])
-        _bars(m)[block, at] = Mbar(n, n)
+        _bars(m)[block, at] = Mbar(n, n, int(m.warp_id[block, thread]), m.order.now)
 
 
 def _inval(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
@@ -231,7 +239,7 @@ def _mbar_arrive(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     state = np.zeros((m.B, m.T), dtype=np.uint64)
     last: tuple[int, int, int] | None = None
     for block, thread, at in lanes_of(m, on, address):
-        bar = mbar_at(m, block, at)
+        bar = mbar_at(m, block, at, thread)
         state[block, thread] = bar.phase
         n = int(count[block, thread])
         if expects and tx is not None:
@@ -250,7 +258,7 @@ def _mbar_arrive(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
 def _expect(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     tx = _number(m, values[1], on, "a transaction count")
     for block, thread, at in lanes_of(m, on, m.known(values[0], on, "an mbarrier address")):
-        bar = mbar_at(m, block, at)
+        bar = mbar_at(m, block, at, thread)
         bar.tx += int(tx[block, thread])
         settle(bar)
 
@@ -263,7 +271,7 @@ def _test(m: Machine, op: Op, lanes: Mask) -> Mask:
     done = np.zeros_like(lanes)
     answers: dict[tuple[int, int, int], bool] = {}
     for block, thread, at in lanes_of(m, lanes, address):
-        bar = mbar_at(m, block, at)
+        bar = mbar_at(m, block, at, thread)
         want = int(wanted[block, thread])
         if op.attr == "parity":
             ok = (bar.phase & 1) != (want & 1)

@@ -305,7 +305,7 @@ def commit(program: Program, op: Op, read: Callable[[Machine], list[V]]) -> Step
             raise m.unsupported("data-dependent", "whether a commit happens depends on data")
         address = m.known(read(m)[0], on, "an mbarrier address")
         for block, thread, at in lanes_of(m, on, address):
-            bar = mbar_at(m, block, at)
+            bar = mbar_at(m, block, at, thread)
             publish(m, bar, block, thread // m.width)
             bar.incoming += m.extra.get("uncommitted", {}).pop(block, [])
             bar.pending -= 1
