@@ -1,7 +1,8 @@
 """A W8A8 linear layer with the nine fault families of conformance studies at their places.
 
 ``y = bf16((acc * sa) * sw)`` over int8 operands with an int32 accumulator; the faulty value
-replaces the right one in one element, in one of a hundred, or in all. Names and places are in ``FAULTS``.
+replaces the right one in one element, in one of a hundred, or in all. Names and places are in
+``FAULTS``.
 """
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 

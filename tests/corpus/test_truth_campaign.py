@@ -1,0 +1,92 @@
+"""The instrument itself: a planted false merge, a wrong byte and an over-split must be counted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from corpus.campaigns.tally import tally, total
+from corpus.campaigns.truth import Found, Job, jobs_of, judge, recall, spread
+from corpus.load import load_truth
+from corpus.pack import write_lines
+from corpus.status import bars, page, scatter
+
+
+def job(name: str, *digests: tuple[str, ...], deterministic: bool = True) -> Job:
+    return Job(name, "f", "f/1", "p 1", "", "ptx", ({"args": []},) * len(digests), digests, (),
+               deterministic, 0)
+
+
+def found(name: str, signature: str, *maps: str) -> Found:
+    return Found(name, "p 1", "f", "f/1", signature, bool(signature), maps)
+
+
+def test_exact_partition_has_no_finding() -> None:
+    jobs = [job("a", ("1", "2")), job("b", ("1", "2")), job("c", ("1", "3"))]
+    results = [found("a", "s", "m"), found("b", "s", "m"), found("c", "t", "n")]
+    (row,) = tally(jobs, results)
+    assert (row.bytes_classes, row.static_classes, row.launch_classes) == (2, 2, 2)
+    assert (row.equal_pairs, row.static_proved, row.launch_proved) == (1, 1, 1)
+    assert (row.false_static, row.false_launch, row.findings) == (0, 0, [])
+
+
+def test_a_false_merge_is_counted_by_basis() -> None:
+    jobs = [job("a", ("1",)), job("b", ("2",)), job("c", ("2",))]
+    (row,) = tally(jobs, [found("a", "s", "m"), found("b", "s", "n"), found("c", "s", "n")])
+    assert (row.false_static, row.false_launch) == (2, 0)
+    (row,) = tally(jobs, [found("a", "", "m"), found("b", "", "m"), found("c", "", "m")])
+    assert (row.false_static, row.false_launch) == (0, 2)
+    assert any("false merge" in f for f in row.findings)
+
+
+def test_one_launch_apart_is_no_false_merge_of_the_other() -> None:
+    jobs = [job("a", ("1",), ("1",)), job("b", ("1",), ("2",))]
+    (row,) = tally(jobs, [found("a", "", "m", "n"), found("b", "", "m", "o")])
+    assert (row.false_launch, row.launch_classes) == (0, 2)
+
+
+def test_an_over_split_lowers_the_share_and_a_launch_map_heals_it() -> None:
+    jobs = [job("a", ("1",)), job("b", ("1",)), job("c", ("1",))]
+    (row,) = tally(jobs, [found("a", "s", "m"), found("b", "t", "m"), found("c", "t", "")])
+    assert (row.static_classes, row.launch_classes) == (2, 1)
+    assert (row.equal_pairs, row.static_proved, row.launch_proved) == (3, 1, 3)
+
+
+def test_what_was_refused_merges_with_nothing() -> None:
+    jobs = [job("a", ("1",)), job("b", ("1",))]
+    (row,) = tally(jobs, [found("a", "", ""), found("b", "", "")])
+    assert (row.static_classes, row.launch_classes, row.launch_proved) == (2, 2, 0)
+
+
+def test_an_answer_for_a_kernel_without_fixed_bits_is_a_finding() -> None:
+    loose = job("a", ("1",), deterministic=False)
+    (row,) = tally([loose], [found("a", "s", "m")])
+    assert any("nondeterministic" in f for f in row.findings)
+    (row,) = tally([loose], [found("a", "", "")])
+    assert row.findings == []
+
+
+def test_bytes_that_move_below_the_text_need_the_premise() -> None:
+    moved = replace(found("a", "s", "m"), moved_below=("ptxas -O0",))
+    (row,) = tally([job("a", ("1",))], [moved])
+    assert len(row.findings) == 1
+    (row,) = tally([job("a", ("1",))], [replace(moved, premises=("contraction",))])
+    assert row.findings == []
+
+
+def test_a_real_record_is_judged_and_its_bytes_reproduced(tmp_path: Path) -> None:
+    jobs = spread(jobs_of(load_truth("splitk_reduce"), 3), 2)
+    results = [judge(j) for j in jobs]
+    assert all(r.bytes_right == 3 and not r.bytes_wrong for r in results)
+    wrong = replace(jobs[0], digests=tuple(("0" * 16,) * 20 for _ in jobs[0].digests))
+    assert len(judge(wrong).bytes_wrong) == 3
+    write_lines(tmp_path / "found.jsonl.xz", [asdict(r) for r in results], 1)
+    again, same = recall(tmp_path / "found.jsonl.xz")
+    assert same == results
+    assert [j.name for j in again] == [j.name for j in jobs]
+    rows = tally(again, same)
+    text = page(rows, same)
+    assert "splitk_reduce" in text
+    assert total(rows).configs == 2
+    assert bars(rows).startswith("<svg")
+    assert scatter(same).count("<circle") == 4
