@@ -7,6 +7,7 @@ looked at ends in a refusal, never in a confirmation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -78,35 +79,40 @@ class View:
 
     def terms(self, poly: Poly) -> dict[tuple[str, ...], tuple[Any, list[View]]]:
         """The polynomial in this lane: hashes of a product's atoms -> coefficient and atoms."""
-        out: dict[tuple[str, ...], tuple[Any, list[View]]] = {}
-        for mono, (c, den) in self.rewriter.terms(poly).items():
-            value = int(c[self.lane]) if isinstance(c, np.ndarray) else c
-            value = settle(value, poly.width) if den == 1 else value
-            if value == 0:
-                continue
-            atoms = sorted((View(a, self.lane, self.rewriter) for a in mono),
-                           key=lambda v: v.digest)
-            name = tuple(v.digest for v in atoms)
-            g = np.gcd(abs(value), den) if den != 1 and abs(value) < 1 << 62 else 1
-            number = (value // int(g), den // int(g))
-            if number[1] == 1:
-                number = (settle(number[0], poly.width), 1)
-            if name in out:
-                name = (*name, f"again{len(out)}")
-            out[name] = (number, atoms)
-        return out
+        return lane_terms(poly, self.lane, self.rewriter)
+
+
+def lane_terms(poly: Poly, lane: int, rewriter: Rewriter
+               ) -> dict[tuple[str, ...], tuple[Any, list[View]]]:
+    """Return a polynomial as one lane sees it: hashes of atoms -> coefficient and atoms."""
+    rewriter.poly(poly)
+    out: dict[tuple[str, ...], tuple[Any, list[View]]] = {}
+    for mono, (c, den) in rewriter.terms(poly).items():
+        value = int(c[lane]) if isinstance(c, np.ndarray) else c
+        value = settle(value, poly.width) if den == 1 else value
+        if value == 0:
+            continue
+        atoms = sorted((View(a, lane, rewriter) for a in mono), key=lambda v: v.digest)
+        name = tuple(v.digest for v in atoms)
+        g = math.gcd(abs(value), den)
+        number = (value // g, den // g)
+        if number[1] == 1:
+            number = (settle(number[0], poly.width), 1)
+        if name in out:
+            name = (*name, f"again{len(out)}")
+        out[name] = (number, atoms)
+    return out
 
 
 def confirm(a: Element, b: Element) -> str:
     """Return "" where two elements are shown to hold one tree at one address."""
-    pairs: list[tuple[View, View]] = []
-    for x, y in ((a, b),):
-        pairs.append((View(x.slot.value, x.lane, x.rewriter), View(y.slot.value, y.lane,
-                                                                   y.rewriter)))
-        left = View(x.slot.value, x.lane, x.rewriter).terms(x.slot.address)
-        right = View(y.slot.value, y.lane, y.rewriter).terms(y.slot.address)
-        if {k: v[0] for k, v in left.items()} != {k: v[0] for k, v in right.items()}:
-            return "the addresses of an output differ"
+    left = lane_terms(a.slot.address, a.lane, a.rewriter)
+    right = lane_terms(b.slot.address, b.lane, b.rewriter)
+    if {k: v[0] for k, v in left.items()} != {k: v[0] for k, v in right.items()}:
+        return "the addresses of an output differ"
+    pairs = [(View(a.slot.value, a.lane, a.rewriter), View(b.slot.value, b.lane, b.rewriter))]
+    for name, (_c, atoms) in left.items():
+        pairs.extend(zip(atoms, right[name][1], strict=True))
     return confirm_pairs(pairs)
 
 

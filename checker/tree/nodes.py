@@ -17,8 +17,9 @@ import xxhash
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, ordered, unordered
 from checker.tree.poly import Poly, constant
 
-__all__ = ["SELECT_BIT", "Forest", "Fuel", "Hasher", "Node", "hash_node", "hash_poly"]
+__all__ = ["GATHER_BIT", "SELECT_BIT", "Forest", "Fuel", "Hasher", "Node", "hash_node", "hash_poly"]
 
+GATHER_BIT = 2  # a gather lies below
 SELECT_BIT = 1  # a symbolic select lies below: its hash may depend on what a guard implies
 SYMMETRIC = frozenset({"fadd", "fmul", "fextremum", "fcmp_sym", "imul", "imulhi_u", "imulhi_s",
                        "pxor"})
@@ -260,7 +261,7 @@ class Forest:
             return known
         atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
         node.kids = (*node.args, *atoms)
-        node.deps = SELECT_BIT if op == "select" else 0
+        node.deps = {"select": SELECT_BIT, "gather": GATHER_BIT}.get(op, 0)
         node.tainted = op in ("undef", "opaque")
         for kid in node.kids:
             node.deps |= kid.deps
@@ -269,7 +270,7 @@ class Forest:
         node.serial = len(self.nodes) + 1
         node.site = self.site
         if fresh_bit:
-            bit = 1 << (len(self.bits) + 1)
+            bit = 1 << (len(self.bits) + 2)
             self.bits[bit] = node
             node.deps |= bit
         if len(self.nodes) >= self.max_nodes:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix
 from checker.tree.logic import Logic
-from checker.tree.nodes import SELECT_BIT, Node, hash_node
+from checker.tree.nodes import GATHER_BIT, SELECT_BIT, Node, hash_node
 from checker.tree.poly import Poly, coef_add, coef_mul, is_zero, join, settle
 from checker.tree.values import Values
 
@@ -26,7 +26,7 @@ __all__ = ["Conflict", "Pivot", "Rewriter"]
 Fraction = tuple[Any, int]  # numerator (int or table), denominator
 
 
-MAX_FRAMES = 64
+MAX_FRAMES = 256
 
 
 class Conflict(Exception):
@@ -67,6 +67,7 @@ class Rewriter:
         self.need = np.ones(logic.forest.lanes, dtype=bool) if need is None else need
         self.frames: dict[bytes, Rewriter] = {}
         self.entered: dict[Node, Rewriter] = {}
+        self.options: dict[tuple[Node, int], Rewriter] = {}
         self.tables = [p for p in self.pivots.values() if isinstance(p.offset, np.ndarray)]
 
     def child(self, fixed: dict[Node, Hash]) -> Rewriter:
@@ -91,14 +92,19 @@ class Rewriter:
     def option(self, node: Node, index: int) -> Rewriter:
         """Return the rewriter for one option of a mux: only its own lanes look at it."""
         kid = node.args[index]
-        if not self.tables or kid.op != "gather" or not kid.deps & self.mask:
+        if not self.tables or not kid.deps & GATHER_BIT or not kid.deps & self.mask:
             return self
-        try:
-            self.enter(kid)
-        except Conflict:
-            assert node.table is not None
-            return self._made(list(self.pivots.values()), self.need & (node.table == index))
-        return self
+        choice = self.options.get((node, index))
+        if choice is None:
+            choice = self
+            try:
+                self.h(kid)
+            except Conflict:
+                assert node.table is not None
+                choice = self._made(list(self.pivots.values()),
+                                    self.need & (node.table == index))
+            self.options[(node, index)] = choice
+        return choice
 
     def _frame(self, node: Node) -> Rewriter:
         table = node.table
@@ -122,13 +128,24 @@ class Rewriter:
                     offset[table[lanes]] = p.offset[lanes]
                     if bool((offset[table[lanes]] != p.offset[lanes]).any()):
                         raise Conflict
-                    if bool((offset == offset[0]).all()):
-                        offset = int(offset[0])
             pivots.append(Pivot(p.atom, p.y, p.scale, offset, p.lifted))
         return self._made(pivots, need)
 
     def _made(self, pivots: list[Pivot], need: npt.NDArray[np.bool_]) -> Rewriter:
-        """Return the one rewriter with these offsets for these lanes."""
+        """Return the one rewriter with these offsets for these lanes.
+
+        An offset that all those lanes share holds for every lane they may look at.
+        """
+        lanes = np.flatnonzero(need)
+        settled = []
+        for p in pivots:
+            if isinstance(p.offset, np.ndarray) and len(lanes) \
+                    and bool((p.offset[lanes] == p.offset[lanes[0]]).all()):
+                p = Pivot(p.atom, p.y, p.scale, int(p.offset[lanes[0]]), p.lifted)
+            settled.append(p)
+        pivots = settled
+        if not any(isinstance(p.offset, np.ndarray) for p in pivots):
+            need = np.ones(len(need), dtype=bool)
         name = need.tobytes() + b"".join(
             p.offset.tobytes() if isinstance(p.offset, np.ndarray) else str(p.offset).encode()
             for p in pivots)
@@ -171,7 +188,7 @@ class Rewriter:
         if node.op == "gather" and self.enter(node) is not self:
             return ()
         if node.op == "mux" and self.tables:
-            return tuple(k for i, k in enumerate(node.args) if self.option(node, i) is self)
+            return tuple(k for k in node.args if not k.deps & GATHER_BIT)
         return node.kids
 
     def of(self, node: Node) -> Hash:

@@ -67,7 +67,7 @@ class Ints:
                                 low=0, high=top - 1, fresh_bit=launch)
 
     def _is_launch(self, node: Node) -> bool:
-        return node.deps > 1
+        return node.deps > 3
 
     # -- literals in every lane
     def _literal(self, name: str, width: int, args: Sequence[Value]) -> Value | None:

@@ -1,0 +1,193 @@
+"""The walk end to end on small kernels: every equal pair has an unequal twin."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.figure4 import listing
+from tests.walk.kernels import elementwise, equal, text, walked
+
+ADD = "add.rn.f32 %f3, %f1, %f2;"
+
+
+# --- figure 4 ---------------------------------------------------------------------------------
+
+
+def test_figure4_layouts_are_one() -> None:
+    assert equal(listing(64), listing(32))
+    assert equal(listing(64), listing(64, commute=True))
+    assert equal(listing(64, leaf="fma"), listing(32, leaf="fma"))
+
+
+@pytest.mark.parametrize("twin", [
+    listing(32, offsets=(16, 8, 4, 2, 1)),
+    listing(32, offsets=(1, 16, 2, 8, 4)),
+    listing(32, leaf_order=[1, 2, 0, 3, 4, 5, 6, 7]),
+    listing(32, second_offset=1000),
+    listing(32, leaf_stride=32),
+    listing(32, leaf="mul+add"),
+    listing(32, leaf="fma"),
+])
+def test_figure4_twins_differ(twin: str) -> None:
+    assert not equal(listing(64), twin)
+
+
+def test_figure4_swapped_neighbours_commute() -> None:
+    assert equal(listing(64), listing(32, leaf_order=[1, 0, 2, 3, 4, 5, 6, 7]))
+
+
+# --- coordinates and coverage -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", [
+    elementwise(ADD, 32), elementwise(ADD, 64, 4), elementwise(ADD, 64, 4, order="near"),
+    elementwise("add.rn.f32 %f3, %f2, %f1;", 128, 2),
+])
+def test_tile_shapes_vanish(other: str) -> None:
+    assert equal(elementwise(ADD), other)
+
+
+@pytest.mark.parametrize("other", [
+    elementwise(ADD, guard="le"),
+    elementwise(ADD, 64, 4, skip=2),
+    elementwise(ADD, 64, 4, order="near", skip=0),
+    elementwise(ADD, 64, 2, shift=1),
+    elementwise("sub.rn.f32 %f3, %f1, %f2;", 64, 4),
+    elementwise("fma.rn.f32 %f3, %f1, %f2, %f2;"),
+    elementwise("add.rz.f32 %f3, %f1, %f2;"),
+    elementwise("add.rn.ftz.f32 %f3, %f1, %f2;"),
+])
+def test_other_elements_or_operations_differ(other: str) -> None:
+    assert not equal(elementwise(ADD), other)
+
+
+def test_neighbours_survive_tiles() -> None:
+    assert equal(elementwise(ADD, 64, 2, shift=1), elementwise(ADD, 32, 4, shift=1))
+
+
+def _exchange(distance: int, threads: int = 64) -> str:
+    """out[i] = a[i ^ distance within the tile], moved by a shuffle."""
+    return text(f"""
+    mul.lo.s32 %r10, %r3, {threads};
+    add.s32 %r12, %r10, %r2;
+    setp.lt.s32 %p1, %r12, %r1;
+    mul.wide.s32 %rd10, %r12, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    ld.global.f32 %f1, [%rd11];
+    shfl.sync.bfly.b32 %f3, %f1, {distance}, 31, -1;
+    add.s64 %rd12, %rd3, %rd10;
+    @%p1 st.global.f32 [%rd12], %f3;""", threads)
+
+
+def _copy(threads: int = 64) -> str:
+    return _exchange(0, threads)
+
+
+def test_an_exchange_between_lanes_is_not_a_copy() -> None:
+    assert not equal(_exchange(1), _copy())
+    assert not equal(_exchange(1), _exchange(2))
+    assert equal(_copy(64), _copy(32))
+    assert equal(_exchange(1), _exchange(1))
+
+
+def _through_shared(xor: int, barrier: bool = True, back: int = 0) -> str:
+    """out[i] = a[i], stored to shared memory at a swizzled place and read back by another lane."""
+    sync = "bar.sync 0;" if barrier else ""
+    return text(f"""
+    mul.lo.s32 %r10, %r3, 64;
+    add.s32 %r12, %r10, %r2;
+    mul.wide.s32 %rd10, %r12, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    ld.global.f32 %f1, [%rd11];
+    mov.u32 %r20, tile;
+    xor.b32 %r21, %r2, {xor};
+    shl.b32 %r21, %r21, 2;
+    add.s32 %r22, %r20, %r21;
+    st.shared.f32 [%r22], %f1;
+    {sync}
+    xor.b32 %r23, %r2, {back};
+    shl.b32 %r23, %r23, 2;
+    add.s32 %r24, %r20, %r23;
+    ld.shared.f32 %f3, [%r24];
+    add.s64 %rd12, %rd3, %rd10;
+    st.global.f32 [%rd12], %f3;""")
+
+
+def test_shared_memory_moves_values() -> None:
+    plain = _through_shared(0)
+    assert equal(plain, _through_shared(37, back=37))
+    assert equal(_through_shared(3, back=1), _exchange(2).replace("@%p1 st", "st"))
+    assert not equal(plain, _through_shared(37, back=36))
+
+
+def test_a_missing_barrier_is_a_finding() -> None:
+    result = walked(_through_shared(37, barrier=False, back=1))
+    assert not result.modelled
+    assert any(f.code == "race" for f in result.findings)
+    assert walked(_through_shared(37, barrier=True, back=1)).modelled
+
+
+# --- undefined and nondeterministic -----------------------------------------------------------
+
+
+def test_a_register_never_written_is_not_an_output() -> None:
+    result = walked(text("    st.global.f32 [%rd3], %f9;"))
+    assert not result.modelled
+    assert any(f.code == "undefined" for f in result.findings)
+
+
+def test_float_atomics_have_no_fixed_bits() -> None:
+    body = "    ld.global.f32 %f1, [%rd1];\n    red.global.add.f32 [%rd3], %f1;"
+    assert walked(text(body)).nondeterministic
+    assert not walked(text("    red.global.add.u32 [%rd3], %r2;")).nondeterministic
+
+
+# --- loops ------------------------------------------------------------------------------------
+
+
+def _row_loop(op: str = "add.rn.f32 %f2, %f2, %f1;", step: int = 32, init: str = "0f00000000",
+              guard: str = "lt", threads: int = 32, bound: str = "%r1") -> str:
+    """out[block] = sum over k of a[block * n + k + tid], then a butterfly."""
+    butterfly = "\n".join(
+        f"    shfl.sync.bfly.b32 %f3, %f2, {d}, 31, -1;\n    add.rn.f32 %f2, %f2, %f3;"
+        for d in (16, 8, 4, 2, 1))
+    return text(f"""
+    mul.lo.s32 %r10, %r3, %r1;
+    mul.wide.s32 %rd10, %r10, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    mov.f32 %f2, {init};
+    mov.u32 %r11, 0;
+    setp.lt.s32 %p2, %r1, 1;
+    @%p2 bra $done;
+$loop:
+    add.s32 %r12, %r11, %r2;
+    setp.{guard}.s32 %p1, %r12, %r1;
+    mul.wide.s32 %rd12, %r12, 4;
+    add.s64 %rd13, %rd11, %rd12;
+    mov.f32 %f1, 0f00000000;
+    @%p1 ld.global.f32 %f1, [%rd13];
+    {op}
+    add.s32 %r11, %r11, {step};
+    setp.lt.s32 %p3, %r11, {bound};
+    @%p3 bra $loop;
+$done:
+{butterfly}
+    mul.wide.s32 %rd14, %r3, 4;
+    add.s64 %rd15, %rd3, %rd14;
+    setp.eq.s32 %p4, %r2, 0;
+    @%p4 st.global.f32 [%rd15], %f2;""", threads)
+
+
+@pytest.mark.parametrize("other", [
+    _row_loop("sub.rn.f32 %f2, %f2, %f1;"), _row_loop(step=64), _row_loop(init="0f3F800000"),
+    _row_loop(guard="le"), _row_loop("fma.rn.f32 %f2, %f1, %f1, %f2;"),
+    _row_loop(init="0f80000000"),
+])
+def test_loops_differ_in_step_start_and_guard(other: str) -> None:
+    assert not equal(_row_loop(), other)
+
+
+def test_loops_commute() -> None:
+    assert equal(_row_loop(), _row_loop("add.rn.f32 %f2, %f1, %f2;"))
+    assert equal(_row_loop("sub.rn.f32 %f2, %f2, %f1;"),
+                 _row_loop("neg.f32 %f4, %f1;\n    add.rn.f32 %f2, %f4, %f2;"))
