@@ -14,12 +14,14 @@ from typing import Any
 from checker.core import Const, FloatMode, Source
 from checker.gcn.emitter import TRUE, Emitter, fits
 from checker.gcn.machine import EXEC, M0, NULL, VCC, Machine, Unmodelled
+from checker.gcn.words import words
 from checker.syntax import Address, Immediate, Instruction, Modifier, Name, Operand, Range, Vector
 
 __all__ = ["FLAGS", "IGNORED_MODIFIERS", "Context", "scalar_register"]
 
 #: words after the operands that are modifiers, not operands
-FLAGS = frozenset("glc slc dlc nt sc0 sc1 lds offen idxen addr64 gds clamp tfe lwe nv scc".split())
+FLAGS = frozenset(words(
+    "glc slc dlc nt sc0 sc1 lds offen idxen addr64 gds clamp tfe lwe nv scc"))
 
 #: modifiers without effect on values, and why
 IGNORED_MODIFIERS = {
@@ -33,6 +35,7 @@ del IGNORED_MODIFIERS["scale_offset"]
 _SPECIAL_SCALARS = {"vcc_lo": VCC, "vcc_hi": VCC + 1, "exec_lo": EXEC, "exec_hi": EXEC + 1,
                     "m0": M0, "null": NULL, "vcc": VCC, "exec": EXEC}
 _ENUM_FLOATS = {0.15915494: {16: 0x3118, 32: 0x3E22F983, 64: 0x3FC45F306DC9C882}}
+_MIRRORS = ("row_mirror", "row_half_mirror")
 _WIDTH = {"f16": 16, "bf16": 16, "u16": 16, "f32": 32, "u32": 32, "f64": 64, "u64": 64}
 _DPP = ("quad_perm", "row_shl", "row_shr", "row_ror", "wave_shl", "wave_shr", "wave_rol",
         "wave_ror", "row_mirror", "row_half_mirror", "row_bcast", "row_newbcast", "row_share",
@@ -82,10 +85,8 @@ class Context:
         for operand in _flatten(inst.operands if operands is None else operands):
             if isinstance(operand, Modifier):
                 self.mods[operand.name] = operand.value
-            elif isinstance(operand, Name) and operand.name in FLAGS and self.operands:
-                self.mods[operand.name] = "1"
-            elif isinstance(operand, Name) and operand.name in (
-                    "row_mirror", "row_half_mirror", "off") and operand.name != "off":
+            elif isinstance(operand, Name) and (
+                    (operand.name in FLAGS and self.operands) or operand.name in _MIRRORS):
                 self.mods[operand.name] = "1"
             else:
                 self.operands.append(operand)
@@ -374,7 +375,8 @@ class Context:
     def _rows_and_banks(self) -> Source:
         e = self.e
         rows, banks = self.number("row_mask", 15), self.number("bank_mask", 15)
-        lane, enabled = e.laneid(), TRUE
+        lane = e.laneid()
+        enabled: Source = TRUE
         for mask, shift, count in ((rows, 4, 3), (banks, 2, 3)):
             if mask != 15:
                 field = e.and_(e.shift("shr_u", lane, Const(shift, 32), 32), Const(count, 32))

@@ -7,6 +7,7 @@ predicate algebra. Every rule is exact for all inputs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +60,7 @@ def _signed(value: int, width: int) -> int:
     return value - (1 << width) if value >> (width - 1) else value
 
 
-_FOLD = {
+_FOLD: dict[str, Callable[[int, int, int], int]] = {
     "iadd": lambda a, b, w: a + b, "isub": lambda a, b, w: a - b, "imul": lambda a, b, w: a * b,
     "iand": lambda a, b, w: a & b, "ior": lambda a, b, w: a | b, "ixor": lambda a, b, w: a ^ b,
     "shl": lambda a, b, w: a << b if b < w else 0, "shr_u": lambda a, b, w: a >> b if b < w else 0,
@@ -69,7 +70,7 @@ _FOLD = {
 }
 #: operations whose result differs between lanes although their sources do not
 _LANEWISE = frozenset(("special", "load", "lanebit", "opaque", "atomic", "mma"))
-_COMPARE = {
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
 }
@@ -143,7 +144,7 @@ class Emitter:
     def int2(self, name: str, a: Source, b: Source, w: int) -> Source:
         """A two-operand integer operation with constant folding and neutral elements."""
         if isinstance(a, Const) and isinstance(b, Const) and name in _FOLD:
-            return fits(_FOLD[name](a.bits, b.bits, w), w)
+            return fits(int(_FOLD[name](a.bits, b.bits, w)), w)
         if isinstance(b, Const) and b.bits == 0 and name in (
                 "iadd", "isub", "ior", "ixor", "shl", "shr_u", "shr_s"):
             return a
@@ -357,7 +358,7 @@ class Emitter:
 
     def implies(self, p: Source, q: Source) -> bool:
         """True if p is known to lie inside q."""
-        return p == q or q == TRUE or p == FALSE or q in self.implied.get(p, ())
+        return p in (q, FALSE) or q == TRUE or q in self.implied.get(p, ())
 
     def pand(self, p: Source, q: Source) -> Source:
         """p and q."""

@@ -6,7 +6,7 @@ Source: AMD matrix instruction calculator, CDNA3 ISA 7.1.4, RDNA3 ISA 7.9, RDNA4
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def _grid(lanes: int, elements: int) -> tuple[np.ndarray, np.ndarray]:
     return lane, element
 
 
-@lru_cache(maxsize=None)
+@cache
 def mfma_a(m: int, k: int, bits: int) -> Fragment:
     """A[m][k], 64 lanes: row lane % m, each group of m lanes holds consecutive k."""
     each = m * k // 64
@@ -32,14 +32,14 @@ def mfma_a(m: int, k: int, bits: int) -> Fragment:
     return _make(f"mfma_a{m}x{k}.{bits}", lane % m, lane // m * each + element, bits)
 
 
-@lru_cache(maxsize=None)
+@cache
 def mfma_b(n: int, k: int, bits: int) -> Fragment:
     """B[k][n], 64 lanes: the transpose of A's layout."""
     a = mfma_a(n, k, bits)
     return _make(f"mfma_b{k}x{n}.{bits}", a.col, a.row, bits)
 
 
-@lru_cache(maxsize=None)
+@cache
 def mfma_c(m: int, n: int, bits: int = 32) -> Fragment:
     """C[m][n], 64 lanes: column lane % n; four rows in a row, then the other lane groups' fours."""
     lane, element = _grid(64, m * n // 64)
@@ -48,7 +48,7 @@ def mfma_c(m: int, n: int, bits: int = 32) -> Fragment:
     return _make(f"mfma_c{m}x{n}", row, lane % n + 0 * element, bits)
 
 
-@lru_cache(maxsize=None)
+@cache
 def wmma_a(k: int, bits: int, generation: int) -> Fragment:
     """A[16][k], 32 lanes. gfx11: both half-waves hold the whole row; gfx12: half of k each."""
     each = k if generation == 11 else k // 2
@@ -57,14 +57,14 @@ def wmma_a(k: int, bits: int, generation: int) -> Fragment:
     return _make(f"wmma{generation}_a16x{k}.{bits}", lane % 16, col + 0 * lane, bits)
 
 
-@lru_cache(maxsize=None)
+@cache
 def wmma_b(k: int, bits: int, generation: int) -> Fragment:
     """B[k][16]: the transpose of A's layout."""
     a = wmma_a(k, bits, generation)
     return _make(f"wmma{generation}_b{k}x16.{bits}", a.col, a.row, bits)
 
 
-@lru_cache(maxsize=None)
+@cache
 def wmma_c(generation: int) -> Fragment:
     """C[16][16], 32 lanes, 32-bit elements: gfx11 interleaves the half-waves' rows."""
     lane, element = _grid(32, 8)

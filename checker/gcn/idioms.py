@@ -2,9 +2,9 @@
 
 In: a value that completes an idiom. Out: the core value it equals for every input, or None.
 f32 to bf16 in integers (LLVM expands it where the target has no conversion): the bias and the
-carry round to nearest even, the select replaces a NaN. Unsigned 32-bit division (LLVM AMDGPUCodeGenPrepare, expandDivRem32): the quotient estimate from
-`v_rcp_iflag_f32`, one Newton step and two corrections is exact because the reciprocal is within
-1 ulp; that accuracy is the premise `rcp-iflag`.
+carry round to nearest even, the select replaces a NaN. Unsigned 32-bit division (LLVM
+AMDGPUCodeGenPrepare, expandDivRem32): the estimate from `v_rcp_iflag_f32`, one Newton step and two
+corrections are exact because the reciprocal is within 1 ulp: the premise `rcp-iflag`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _is_negated_product(e: Emitter, value: Source, r: Source, y: Source) -> bool
     if found is None or found[0] != "imul":
         return False
     for a, b in (found[1], found[1][::-1]):
-        if not a == r:
+        if a != r:
             continue
         minus = e.definition(b)
         if minus is not None and minus[0] == "isub" and minus[1][0] == Const(0, 32) and \

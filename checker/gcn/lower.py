@@ -19,7 +19,7 @@ from checker.gcn.kernel import Kernel, kernel_of
 from checker.gcn.machine import EXEC, VCC, Facts, Machine, Unmodelled, Wanted
 from checker.gcn.passes import CoreBlock, clean, live_in
 from checker.gcn.rows.table import find
-from checker.gcn.start import entry_facts, emit_entry
+from checker.gcn.start import emit_entry, entry_facts
 from checker.gcn.target import Target, target_of
 from checker.gcn.waits import Effect, check_waits
 from checker.syntax import Function, Immediate, Instruction, Label, Module, Name, Operand, Vector
@@ -370,13 +370,14 @@ class Lowering:
         kernel = self.kernel
         maximum = kernel.meta("max_flat_workgroup_size")
         block = _block(kernel, maximum)
+        findings = check_waits(self.flow_graph(), self.effects, self.target)
         static = kernel.flag("group_segment_fixed_size")
         return Program(
             self.function.name, "gcn", self.target.name, self.wave, block,
             None if block is not None else maximum, kernel.params, tuple(ops), tuple(widths),
             tuple(names), tuple(self.sites), (), static, static,
             kernel.flag("private_segment_fixed_size"),
-            frozenset(self.premises | kernel.premises), tuple(check_waits(self.flow_graph(), self.effects, self.target)), self.file)
+            frozenset(self.premises | kernel.premises), tuple(findings), self.file)
 
 
 def _block(kernel: Kernel, maximum: int | None) -> tuple[int, int, int] | None:

@@ -393,11 +393,14 @@ class Machine:
         out: Facts = {}
         for key, value in self.entry.items():
             kind = key[0]
-            if kind in ("const", "quiet", "same") and (key[1], key[2]) not in self.touched and \
-                    not (key[1] == "scc" and self.scc_written):
-                out[key] = value
-            elif kind in ("mask", "full", "uniform") and ("mask", key[1]) not in self.touched and \
-                    not (key[1] == EXEC and EXEC in self.masks):
+            if kind in ("const", "quiet", "same"):
+                kept = (key[1], key[2]) not in self.touched and not (
+                    key[1] == "scc" and self.scc_written)
+            else:
+                kept = kind in ("mask", "full", "uniform") and \
+                    ("mask", key[1]) not in self.touched and not (
+                        key[1] == EXEC and EXEC in self.masks)
+            if kept:
                 out[key] = value
         for (file, n), written in self.now.items():
             if isinstance(written.value, Const) and (file == "s" or written.guard == TRUE):

@@ -86,7 +86,7 @@ def _tree(start: str, kinds: tuple[str, ...], values: list[tuple[str, int]], col
         for last, kind in enumerate(kinds):
             parser.feed_token(Token(kind, str(last)))
         last = len(kinds)
-        found: Any = parser.feed_eof(Token("$END", str(len(kinds))))
+        found: Any = parser.feed_eof(Token("$END", str(len(kinds))))  # type: ignore[no-untyped-call]
     except UnexpectedInput:
         if last < len(values):
             word, at = values[last]

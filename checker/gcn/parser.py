@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from checker.errors import Diagnostic, InputError, Span
 from checker.gcn.metadata import KernelMetadata, read_metadata
 from checker.gcn.operands import StatementError, evaluate, read_expression, read_instruction
+from checker.gcn.words import words
 from checker.syntax import (
     Directive,
     Function,
@@ -41,12 +42,14 @@ _FILE = re.compile(r'(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"((?:[^"\\]|\\.)*)")?')
 
 #: directives that say nothing about a kernel's values: layout, linkage, debugging, unwinding
 _IGNORED = frozenset(
-    ".globl .global .local .weak .hidden .protected .internal .p2align .p2alignl .p2alignw .align "
-    ".balign .ident .addrsig .addrsig_sym .cfi_sections .cfi_startproc .cfi_endproc .cfi_escape "
-    ".cfi_undefined .cfi_personality .cfi_lsda .cfi_def_cfa .cfi_offset .amdhsa_code_object_version "
-    ".amdgcn_target .end_amdhsa_kernel .size .type .loc .file .section .text .data .bss "
-    ".popsection .previous .pushsection .set .equ .equiv .amdgpu_hsa_kernel .no_dead_strip "
-    ".hsa_code_object_version .hsa_code_object_isa .version .symver .rodata .subsection".split())
+    words(
+        ".globl .global .local .weak .hidden .protected .internal .p2align .p2alignl "
+        ".p2alignw .align .balign .ident .addrsig .addrsig_sym .cfi_sections .cfi_startproc "
+        ".cfi_endproc .cfi_escape .cfi_undefined .cfi_personality .cfi_lsda .cfi_def_cfa "
+        ".cfi_offset .amdhsa_code_object_version .amdgcn_target .end_amdhsa_kernel .size "
+        ".type .loc .file .section .text .data .bss .popsection .previous .pushsection .set "
+        ".equ .equiv .amdgpu_hsa_kernel .no_dead_strip .hsa_code_object_version "
+        ".hsa_code_object_isa .version .symver .rodata .subsection"))
 
 _DATA_WIDTH = {".byte": 1, ".short": 2, ".hword": 2, ".2byte": 2, ".long": 4, ".int": 4,
                ".word": 4, ".4byte": 4, ".quad": 8, ".8byte": 8}
@@ -266,7 +269,8 @@ class _Parser:
             if "|" in value:  # a binary or, which the operand grammar leaves to `|v0|`
                 text = value.replace(" ", "")
             else:
-                self.error(bad.message, bad.column, bad.length, "expected `.set symbol, expression`")
+                self.error(bad.message, bad.column, bad.length,
+                           "expected `.set symbol, expression`")
                 return
         found = evaluate(text, self.symbols)
         if found is not None:

@@ -62,8 +62,7 @@ def target_of(name: str) -> Target | None:
         major, minor = int(generic[1]), int(generic[2] or 0)
     elif match is not None:
         digits = name.split(":")[0][3:]
-        major, minor = int(digits[:-2] or 0, 16) if len(digits) < 4 else int(digits[:-2]), 0
-        minor = int(digits[-2], 16)
+        major, minor = int(digits[:-2] or "0"), int(digits[-2], 16)
     else:
         return None
     if not 8 <= major <= 12:

@@ -149,7 +149,7 @@ def _counters(kind: str, target: Target) -> list[tuple[str, bool]]:
 def _record(state: _State, inst: Instruction, effect: Effect, target: Target) -> None:
     for counter, zero in _counters(effect.counter, target):
         pending = state.pending.setdefault(counter, {})
-        if not (effect.counter == "smem"):
+        if effect.counter != "smem":
             for reg, (later, only_zero) in pending.items():
                 pending[reg] = (min(later + 1, _CAP), only_zero)
         if effect.counter in ("vmem", "lds", "smem", "flat"):

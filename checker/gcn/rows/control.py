@@ -10,25 +10,31 @@ from checker.core import Barrier, Const
 from checker.gcn.context import Context
 from checker.gcn.machine import EXEC, VCC, Unmodelled
 from checker.gcn.rows.table import row
+from checker.gcn.words import words
 from checker.syntax import Immediate, Name
 
 #: opcode -> why it may be skipped
 IGNORED: dict[str, str] = dict.fromkeys(
-    "s_waitcnt s_waitcnt_vscnt s_waitcnt_vmcnt s_waitcnt_expcnt s_waitcnt_lgkmcnt s_wait_loadcnt "
-    "s_wait_storecnt s_wait_dscnt s_wait_kmcnt s_wait_samplecnt s_wait_bvhcnt s_wait_expcnt "
-    "s_wait_loadcnt_dscnt s_wait_storecnt_dscnt s_wait_asynccnt s_wait_tensorcnt s_wait_xcnt "
-    "s_wait_idle".split(), "a wait; the wait checker sees it")
+    words(
+        "s_waitcnt s_waitcnt_vscnt s_waitcnt_vmcnt s_waitcnt_expcnt s_waitcnt_lgkmcnt "
+        "s_wait_loadcnt s_wait_storecnt s_wait_dscnt s_wait_kmcnt s_wait_samplecnt "
+        "s_wait_bvhcnt s_wait_expcnt s_wait_loadcnt_dscnt s_wait_storecnt_dscnt "
+        "s_wait_asynccnt s_wait_tensorcnt s_wait_xcnt s_wait_idle"),
+    "a wait; the wait checker sees it")
 IGNORED |= dict.fromkeys(
-    "s_nop v_nop s_delay_alu s_clause s_setprio s_sleep s_sleep_var s_waitcnt_depctr s_wait_alu "
-    "s_sched_barrier s_inst_prefetch s_set_inst_prefetch_distance s_code_end s_sethalt s_ttracedata "
-    "s_ttracedata_imm s_version s_decperflevel s_incperflevel s_wait_event s_prefetch_inst "
-    "s_prefetch_inst_pc_rel s_prefetch_data s_prefetch_data_pc_rel s_buffer_prefetch_data "
-    "s_set_gpr_idx_unused s_singleuse_vdst s_icache_inv s_setprio_inc_wg s_monitor_sleep".split(),
+    words(
+        "s_nop v_nop s_delay_alu s_clause s_setprio s_sleep s_sleep_var s_waitcnt_depctr "
+        "s_wait_alu s_sched_barrier s_inst_prefetch s_set_inst_prefetch_distance s_code_end "
+        "s_sethalt s_ttracedata s_ttracedata_imm s_version s_decperflevel s_incperflevel "
+        "s_wait_event s_prefetch_inst s_prefetch_inst_pc_rel s_prefetch_data "
+        "s_prefetch_data_pc_rel s_buffer_prefetch_data s_set_gpr_idx_unused s_singleuse_vdst "
+        "s_icache_inv s_setprio_inc_wg s_monitor_sleep"),
     "timing only")
 IGNORED |= dict.fromkeys(
-    "buffer_gl0_inv buffer_gl1_inv buffer_inv buffer_wbl2 buffer_wbinvl1 buffer_wbinvl1_vol "
-    "buffer_wbinvl1_sc buffer_invl2 global_inv global_wb global_wbinv s_dcache_inv s_dcache_wb "
-    "s_dcache_inv_vol s_dcache_wb_vol s_gl1_inv".split(),
+    words(
+        "buffer_gl0_inv buffer_gl1_inv buffer_inv buffer_wbl2 buffer_wbinvl1 "
+        "buffer_wbinvl1_vol buffer_wbinvl1_sc buffer_invl2 global_inv global_wb global_wbinv "
+        "s_dcache_inv s_dcache_wb s_dcache_inv_vol s_dcache_wb_vol s_gl1_inv"),
     "cache maintenance: orders memory between groups, changes no value within one")
 
 

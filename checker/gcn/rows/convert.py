@@ -11,12 +11,14 @@ from checker.gcn.context import Context
 from checker.gcn.machine import Unmodelled
 from checker.gcn.rows.float import approx, give
 from checker.gcn.rows.table import row
+from checker.gcn.words import words
 
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "i32": 32, "u32": 32, "i16": 16, "u16": 16}
 _INT = {"i32": "s32", "u32": "u32", "i16": "s16", "u16": "u16"}
 
-_PAIRS = ("f32_f16 f16_f32 f32_f64 f64_f32 f32_i32 f32_u32 i32_f32 u32_f32 f64_i32 f64_u32 "
-          "i32_f64 u32_f64 f16_i16 f16_u16 i16_f16 u16_f16 f32_bf16").split()
+_PAIRS = words(
+    "f32_f16 f16_f32 f32_f64 f64_f32 f32_i32 f32_u32 i32_f32 u32_f32 f64_i32 f64_u32 i32_f64 "
+    "u32_f64 f16_i16 f16_u16 i16_f16 u16_f16 f32_bf16")
 
 
 @row(" ".join(f"v_cvt_{p}" for p in _PAIRS))

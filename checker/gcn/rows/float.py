@@ -13,12 +13,13 @@ from checker.gcn.context import Context
 from checker.gcn.emitter import Emitter
 from checker.gcn.machine import VCC, Unmodelled
 from checker.gcn.rows.table import row
+from checker.gcn.words import words
 
 _BITS = {"f16": 16, "f32": 32, "f64": 64, "bf16": 16}
 
 #: 16-bit opcodes that keep the high half already on gfx9
-_KEEP_ON_GFX9 = frozenset("v_mad_f16 v_fma_f16 v_div_fixup_f16 v_med3_f16 v_min3_f16 "
-                          "v_max3_f16".split())
+_KEEP_ON_GFX9 = frozenset(words(
+    "v_mad_f16 v_fma_f16 v_div_fixup_f16 v_med3_f16 v_min3_f16 v_max3_f16"))
 
 
 def _type(c: Context) -> str:

@@ -6,10 +6,10 @@ Source: CDNA3 ISA chapter 12 (VOP instructions), RDNA3 ISA chapter 16.
 from __future__ import annotations
 
 from checker.core import Approx, Const, FloatMode, Source
+from checker.gcn import idioms
 from checker.gcn.context import Context
 from checker.gcn.emitter import FALSE, Emitter, fits
 from checker.gcn.machine import VCC, Unmodelled
-from checker.gcn import idioms
 from checker.gcn.rows.table import row
 from checker.syntax import Name
 

@@ -1,4 +1,4 @@
-"""Rows: exchange between lanes. Lanes that exec has switched off read as 0 where the manual says so.
+"""Rows: exchange between lanes. Lanes that are off read as 0 where the manual says so.
 
 Source: CDNA3 ISA 6.8 (DPP), 11.3 (ds_swizzle, ds_bpermute), RDNA3 ISA 16 (permlane).
 """

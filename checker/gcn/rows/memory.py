@@ -15,6 +15,7 @@ from checker.gcn.context import Context
 from checker.gcn.emitter import TRUE, fits
 from checker.gcn.machine import M0, Unmodelled
 from checker.gcn.rows.table import row
+from checker.gcn.words import words
 from checker.syntax import Immediate, Name
 
 ZERO = Const(0, 32)
@@ -55,11 +56,13 @@ for _half in ("lo", "hi"):
         f"b8_d16{_tail}": Shape(8, half=_half),
     }
 
-_LOADS = ("dword dwordx2 dwordx3 dwordx4 b32 b64 b96 b128 ubyte u8 sbyte i8 ushort u16 sshort i16 "
-          "ubyte_d16 ubyte_d16_hi sbyte_d16 sbyte_d16_hi short_d16 short_d16_hi d16_u8 d16_hi_u8 "
-          "d16_i8 d16_hi_i8 d16_b16 d16_hi_b16").split()
-_STORES = ("dword dwordx2 dwordx3 dwordx4 b32 b64 b96 b128 byte b8 short b16 byte_d16_hi "
-           "short_d16_hi d16_hi_b8 d16_hi_b16").split()
+_LOADS = words(
+    "dword dwordx2 dwordx3 dwordx4 b32 b64 b96 b128 ubyte u8 sbyte i8 ushort u16 sshort i16 "
+    "ubyte_d16 ubyte_d16_hi sbyte_d16 sbyte_d16_hi short_d16 short_d16_hi d16_u8 d16_hi_u8 "
+    "d16_i8 d16_hi_i8 d16_b16 d16_hi_b16")
+_STORES = words(
+    "dword dwordx2 dwordx3 dwordx4 b32 b64 b96 b128 byte b8 short b16 byte_d16_hi "
+    "short_d16_hi d16_hi_b8 d16_hi_b16")
 
 
 def _mem(c: Context, space: str, shape: Shape, offset: int) -> Mem:
@@ -321,7 +324,9 @@ def _in_range(c: Context, words: list[Source], offset: Source, size: int
     if size > 4:
         e.premises.add("buffer-range-whole")
     split = _conditional(c, offset)
-    if split is not None and isinstance(records, Const) and split[2].bits + size > records.bits:
+    far = c.m.constant(split[2]) if split is not None else None
+    if split is not None and isinstance(records, Const) and far is not None and \
+            far + size > records.bits:
         cond, near = split[0], split[1]
         inside, _ = _in_range(c, words, near, size)
         return e.pand(cond, inside), near
@@ -601,13 +606,13 @@ def _emit_atomic(c: Context, space: str, address: Source, values: tuple[Source, 
         c.put(dst[0], result)
 
 
-_GLOBAL_ATOMICS = ("add sub smin umin smax umax and or xor inc dec swap cmpswap add_x2 sub_x2 "
-                   "smin_x2 umin_x2 smax_x2 umax_x2 and_x2 or_x2 xor_x2 inc_x2 dec_x2 swap_x2 "
-                   "cmpswap_x2 add_f32 add_f64 min_f64 max_f64 pk_add_f16 pk_add_bf16 add_u32 "
-                   "sub_u32 min_i32 min_u32 max_i32 max_u32 and_b32 or_b32 xor_b32 inc_u32 dec_u32 "
-                   "swap_b32 cmpswap_b32 add_u64 sub_u64 min_i64 min_u64 max_i64 max_u64 and_b64 "
-                   "or_b64 xor_b64 swap_b64 cmpswap_b64 min_f32 max_f32 min_num_f32 "
-                   "max_num_f32").split()
+_GLOBAL_ATOMICS = words(
+    "add sub smin umin smax umax and or xor inc dec swap cmpswap add_x2 sub_x2 smin_x2 "
+    "umin_x2 smax_x2 umax_x2 and_x2 or_x2 xor_x2 inc_x2 dec_x2 swap_x2 cmpswap_x2 add_f32 "
+    "add_f64 min_f64 max_f64 pk_add_f16 pk_add_bf16 add_u32 sub_u32 min_i32 min_u32 max_i32 "
+    "max_u32 and_b32 or_b32 xor_b32 inc_u32 dec_u32 swap_b32 cmpswap_b32 add_u64 sub_u64 "
+    "min_i64 min_u64 max_i64 max_u64 and_b64 or_b64 xor_b64 swap_b64 cmpswap_b64 min_f32 "
+    "max_f32 min_num_f32 max_num_f32")
 
 
 @row(" ".join(f"{p}_atomic_{n}" for p in ("global", "flat") for n in _GLOBAL_ATOMICS), dsts=0)
@@ -641,9 +646,10 @@ def buffer_atomic(c: Context) -> None:
                  c.e.pand(inside, c.m.exec))
 
 
-_DS_ATOMICS = ("add_u32 sub_u32 inc_u32 dec_u32 min_i32 max_i32 min_u32 max_u32 and_b32 or_b32 "
-               "xor_b32 add_f32 min_f32 max_f32 add_u64 min_i64 max_i64 min_u64 max_u64 and_b64 "
-               "or_b64 xor_b64 add_f64").split()
+_DS_ATOMICS = words(
+    "add_u32 sub_u32 inc_u32 dec_u32 min_i32 max_i32 min_u32 max_u32 and_b32 or_b32 xor_b32 "
+    "add_f32 min_f32 max_f32 add_u64 min_i64 max_i64 min_u64 max_u64 and_b64 or_b64 xor_b64 "
+    "add_f64")
 
 
 @row(" ".join(f"ds_{n}" for n in _DS_ATOMICS), dsts=0)

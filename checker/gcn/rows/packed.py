@@ -63,7 +63,7 @@ def v_pk_f32(c: Context) -> None:
     """Two independent f32 operations."""
     mode = c.result_mode("f32")
     name = c.base.split("_")[2]
-    results = [fma(c.e, *args, mode) if name == "fma" else
+    results = [fma(c.e, args[0], args[1], args[2], mode) if name == "fma" else
                c.e.pure(_FLOAT16[name], 32, tuple(args), mode) for args in _packed32(c)]
     c.e.quiet |= set(results)
     _put_pair(c, results)
@@ -83,7 +83,7 @@ def v_pk_mov(c: Context) -> None:
     """D.lo = S0[op_sel 0], D.hi = S1[op_sel 1]."""
     select = c.bits("op_sel", 2)
     c.bits("op_sel_hi", 2)
-    values = []
+    values: list[Source] = []
     for k in range(2):
         op = c.operand(k + 1)
         if isinstance(op, Immediate):
@@ -138,7 +138,7 @@ def v_pk_f16(c: Context) -> None:
     results: list[Source] = []
     for args in _packed16(c, "f16"):
         if name == "fma":
-            results.append(fma(c.e, *args, mode))
+            results.append(fma(c.e, args[0], args[1], args[2], mode))
         elif name in _FLOAT16:
             results.append(c.e.pure(_FLOAT16[name], 16, tuple(args), mode))
         else:

@@ -7,10 +7,10 @@ well, so that a mask that came from a compare is never seen as an unknown number
 from __future__ import annotations
 
 from checker.core import Const, Conv, Source
+from checker.gcn import idioms
 from checker.gcn.context import Context
 from checker.gcn.emitter import FALSE, fits
 from checker.gcn.machine import EXEC, Unmodelled
-from checker.gcn import idioms
 from checker.gcn.rows.table import row
 from checker.syntax import Immediate
 
@@ -100,8 +100,8 @@ def s_cselect(c: Context) -> None:
     """D = SCC ? S0 : S1."""
     w = _width(c)
     scc = c.m.read_scc()
-    constants = all(isinstance(c.operand(i), Immediate) and
-                    c.operand(i).value in (0, -1) for i in (1, 2))  # type: ignore[union-attr]
+    constants = all(isinstance(op, Immediate) and op.value in (0, -1)
+                    for op in (c.operand(1), c.operand(2)))
     if w == c.wave and (constants or _masklike(c, 1, 2)):
         p, q = c.mask_source(1), c.mask_source(2)
         chosen = c.e.select(scc, p, q, 1)
