@@ -32,6 +32,7 @@ __all__ = ["Examiner", "default_jobs", "partition"]
 
 LIMIT_SECONDS = 120.0  # for one kernel, in a worker
 Answer = dict[str, Any]
+_CLOSED: Answer = {"error": "nobody waits for the answer any more"}
 
 
 def default_jobs() -> int:
@@ -62,6 +63,8 @@ class Examiner:
         self._todo: queue.SimpleQueue[tuple[str, KernelInput] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
         self._known: dict[Any, Any] = {}
 
     def __enter__(self) -> Examiner:
@@ -107,12 +110,18 @@ class Examiner:
         return replace(api.Examined.from_json(answer["ok"]), name=kernel.name)
 
     def close(self) -> None:
-        """End the workers; questions that nobody answered yet become errors."""
+        """End the workers, busy ones too; questions that nobody answered yet become errors."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running)
+        for process in running:
+            _end(process)
         for _ in self._threads:
             self._todo.put(None)
         for thread in self._threads:
-            thread.join(timeout=1)
+            thread.join()
         self._threads = []
+        self._closed = False
 
     @staticmethod
     def _key(kernel: KernelInput) -> str:
@@ -130,17 +139,32 @@ class Examiner:
             key, kernel = item
             start = time.perf_counter()
             try:
-                process = process or _start()
-                answer = _ask(process, kernel, self.limit_seconds)
+                process = process or self._launch()
+                answer = _ask(process, kernel, self.limit_seconds) if process else _CLOSED.copy()
             except (OSError, ValueError) as error:
                 answer = {"error": f"the worker failed: {error}"}
-            if answer.pop("ended", False) or ("ok" not in answer and _dead(process)):
-                _end(process)
+            if answer.pop("ended", False) or (process is not None and process.poll() is not None):
+                self._end(process)
                 process = None
             with self._lock:
                 self.busy_seconds += time.perf_counter() - start
             self._done(key, answer)
-        _end(process)
+        self._end(process)
+
+    def _launch(self) -> subprocess.Popen[bytes] | None:
+        """Start a worker, unless the examiner was closed."""
+        with self._lock:
+            if self._closed:
+                return None
+            process = _start()
+            self._running.add(process)
+            return process
+
+    def _end(self, process: subprocess.Popen[bytes] | None) -> None:
+        if process is not None:
+            _end(process)
+            with self._lock:
+                self._running.discard(process)
 
 
 def _start() -> subprocess.Popen[bytes]:
@@ -178,14 +202,9 @@ def _ask(process: subprocess.Popen[bytes], kernel: KernelInput, limit: float) ->
     return answer
 
 
-def _dead(process: subprocess.Popen[bytes] | None) -> bool:
-    return process is not None and process.poll() is not None
-
-
-def _end(process: subprocess.Popen[bytes] | None) -> None:
-    if process is not None:
-        process.kill()
-        process.wait()
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
 def partition(

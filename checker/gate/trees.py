@@ -111,11 +111,15 @@ def _compare(old: Before, now: KernelInput, file: str) -> Difference:
         old.text, now.text, isa_a=old.isa, isa_b=now.isa, kernel_a=old.kernel, kernel_b=now.kernel
     )
     note = "both are equal by today's checker" if verdict.equal else ""
-    trees = (
-        api.tree_text(old.text, isa=old.isa, kernel=old.kernel),
-        api.tree_text(now.text, isa=now.isa, kernel=now.kernel),
-    )
-    return Difference(old.file, file, verdict.reasons, tuple(first_lines(*trees)), note)
+    tree: tuple[str, ...] = ()
+    try:
+        with defects():
+            before = api.tree_text(old.text, isa=old.isa, kernel=old.kernel)
+            after = api.tree_text(now.text, isa=now.isa, kernel=now.kernel)
+            tree = tuple(first_lines(before, after))
+    except SamebitsError as error:  # the reasons stand without the trees
+        note = note or str(error)
+    return Difference(old.file, file, verdict.reasons, tree, note)
 
 
 def first_lines(old: str, new: str) -> Iterator[str]:

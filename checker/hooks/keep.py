@@ -150,6 +150,8 @@ def _keep(
         raise UsageError("there is no kernel to choose from")
     name, extra, signature = _resolve(kernels, reference)
     pool = [*kernels, *extra]
+    if name:  # nothing else matters if the reference cannot be read
+        _need(next(k for k in pool if k.name == name), asks)
     first = partition([replace(k, launches=()) for k in pool], asks)
     if signature:
         name = _by_signature(kernels, first, signature, asks)
@@ -175,6 +177,13 @@ def _keep(
     return _kept(kernels, name, equal, basis, classes, first)
 
 
+def _need(reference: KernelInput, asks: Examiner) -> None:
+    try:
+        asks.result(replace(reference, launches=()))
+    except SamebitsError as error:
+        raise UsageError(f"the reference cannot be read: {error}") from None
+
+
 def _kept(
     kernels: Sequence[KernelInput], name: str, equal: set[str], basis: EqualClass | None,
     classes: Sequence[set[str]], answer: Partition,
@@ -185,8 +194,6 @@ def _kept(
     names = {kernel.name for kernel in kernels}
     unproved = [(n, _reason(reasons)) for n, reasons in answer.unproved if n in names]
     unproved += [(n, message.splitlines()[0]) for n, message in answer.errors if n in names]
-    if basis is None and name in dict(answer.errors):
-        raise UsageError(f"the reference cannot be read: {dict(answer.errors)[name]}")
     return Kept(
         tuple(k.name for k in kernels if k.name in equal), name, len(kernels),
         basis.signature if basis else "", basis.basis if basis else "",

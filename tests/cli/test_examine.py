@@ -71,6 +71,17 @@ def test_a_kernel_that_takes_too_long_is_an_error_of_its_own() -> None:
     assert answer.classes[0].members == ("good",)
 
 
+def test_closing_ends_busy_workers_at_once() -> None:
+    start = time.monotonic()
+    with Examiner(Cache(None), jobs=1) as asks:
+        for number in range(3):
+            asks.submit(kernel(f"slow{number}", f"sleep {number}"))
+        time.sleep(0.5)
+    assert time.monotonic() - start < 30
+    with pytest.raises(Reported):
+        asks.result(kernel("slow2", "sleep 2"))
+
+
 def test_a_worker_that_dies_is_replaced() -> None:
     with Examiner(Cache(None), jobs=1) as asks:
         answer = partition([kernel("bad", "die"), kernel("good", "fold 1")], asks)
