@@ -20,9 +20,10 @@ import numpy as np
 from checker.arith.formats import FORMATS, is_nan
 from checker.arith.ops import UnsupportedArithmetic, accurate, apply
 from checker.core import Approx, FloatMode
-from tests.arith.device.matrix_cases import CATEGORIES, KERNELS, expected, operands
-from tests.arith.device.variants import WIDTH, Variant, all_variants, module
-from tests.arith.values import below, column, stream
+
+from ..values import below, column, stream
+from .matrix_cases import CATEGORIES, KERNELS, expected, operands
+from .variants import WIDTH, Variant, all_variants, module
 
 HERE = Path(__file__).parent
 UNSIGNED = {16: np.uint16, 32: np.uint32, 64: np.uint64}
