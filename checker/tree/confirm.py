@@ -148,7 +148,7 @@ def _collapsed(v: View) -> bool:
 
 def _compare(x: View, y: View, pairs: list[tuple[View, View]]) -> str:
     a, b = x.node, y.node
-    if a.op == "select" and b.op != "select" or a.op != "select" and b.op == "select":
+    if (a.op == "select" and b.op != "select") or (a.op != "select" and b.op == "select"):
         return ""  # both sides of the select are one tree in this lane; its hash says so
     if (a.op, a.attr, a.width) != (b.op, b.attr, b.width):
         return f"{a.op} {a.attr} against {b.op} {b.attr} under one hash"

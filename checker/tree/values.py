@@ -398,7 +398,7 @@ def _unsigned_form(poly: Poly, source: int) -> Poly | None:
         terms[mono] = bits.view(np.int64) if isinstance(bits, np.ndarray) else bits
     whole = Poly(0, terms)
     bounds = whole.range()
-    return whole if bounds is not None and 0 <= bounds[0] and bounds[1] < 1 << source else None
+    return whole if bounds is not None and bounds[0] >= 0 and bounds[1] < 1 << source else None
 
 
 def _cuts(node: Node) -> set[int]:

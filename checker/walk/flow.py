@@ -51,7 +51,7 @@ def analyse(program: Program) -> Flow:
     order = _order(blocks)
     _live(program, blocks, order)
     loops = _loops(blocks, order)
-    inner: dict[int, Loop | None] = {b: None for b in order}
+    inner: dict[int, Loop | None] = dict.fromkeys(order)
     ranked = sorted(loops.values(), key=lambda lp: -len(lp.blocks))
     for loop in ranked:
         loop.parent = inner[loop.header]

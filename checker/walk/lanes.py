@@ -229,8 +229,8 @@ class LaneOps:
         names = {"add": "iadd", "and": "iand", "or": "ior", "xor": "ixor",
                  "min": f"imin_{dtype[0]}", "max": f"imax_{dtype[0]}"}
         if not engine.known_block or mask is None or not bool((mask == full).all()) \
-                or engine.lanes % warp or kind not in names or dtype[0] not in "us" and kind in (
-                    "min", "max"):
+                or engine.lanes % warp or kind not in names or (dtype[0] not in "us" and kind in (
+                    "min", "max")):
             engine.opaque(op, "a reduction over a part of a warp")
             return
         distance = warp // 2

@@ -137,7 +137,7 @@ class MemoryOps:
         for lane, address in enumerate(literal.tolist()):
             for block in self.engine.program.data:
                 start = address - block.address
-                if block.init is not None and 0 <= start and \
+                if block.init is not None and start >= 0 and \
                         start + width // 8 <= len(block.init) and address >= MODULE_BASE:
                     raw = block.init[start:start + width // 8]
                     out[lane] = int.from_bytes(raw, "little")

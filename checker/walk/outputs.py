@@ -222,7 +222,7 @@ def _small_shift(gap: Poly, zeros: int) -> int | None:
         return None
     c = gap.const
     low, high = (int(c.min()), int(c.max())) if isinstance(c, np.ndarray) else (c, c)
-    return high if 0 <= low and 0 < high < 1 << min(zeros, 5) else None
+    return high if low >= 0 and 0 < high < 1 << min(zeros, 5) else None
 
 
 def _log(shift: int) -> int:

@@ -25,7 +25,7 @@ from checker.walk.state import GiveUp
 
 __all__ = ["walk"]
 
-_RACES = ("race",)
+_RACES = ("race", "unmodelled")
 
 
 def walk(program: Program, *, seconds: float = 20.0, max_nodes: int = 60_000) -> WalkResult:
@@ -234,6 +234,8 @@ def _reason(program: Program, code: str, message: str, site: int) -> Reason:
 def _text_result(program: Program, engine: Engine | None, code: str, message: str, site: int
                  ) -> WalkResult:
     digest = xxhash.xxh3_128_hexdigest(normalised_text(program).encode())
+    if code not in ("fuel", "irreducible", "local", "parameter", "shared-address", "switch"):
+        code = "unmodelled"  # a limit of the walk, not a defect of the kernel
     forest: Forest | None = engine.forest if engine is not None else None
     nondeterministic = engine.found.nondeterministic if engine is not None else False
     nondeterministic |= any(

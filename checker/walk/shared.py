@@ -123,7 +123,7 @@ class Shared:
         for i, start in enumerate(index[:, 0].tolist()):
             j = first.setdefault(start, i)
             if (row[:, i] != row[:, j]).any():
-                self.report("race", "two lanes write different values to one shared address")
+                self.report("unmodelled", "two lanes write one shared address, trees differ")
                 return
         if len(first) == len(lanes):
             self.report("race", "two lanes write one shared address with no barrier between")
