@@ -7,6 +7,7 @@ Raises InputError, UsageError or LaunchError; nothing else for bad input.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -18,7 +19,7 @@ from checker import knobs
 from checker.contract import contract
 from checker.core import Program
 from checker.errors import LaunchError, SamebitsError
-from checker.launch import Launch
+from checker.launch import Launch, Scalar
 from checker.lower import kernel_names, lower
 from checker.parse import parse
 from checker.replay import Difference, ReplayResult, first_difference, replay
@@ -142,10 +143,12 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
         premises |= set() if sig_a.modelled else {"same-program"}
         return _verdict("equal", "static", premises, [], sig_a, sig_b)
     proved, differences = same(one, two)
-    if proved:
+    broken = _broken_premises(premises, launch_a, launch_b) if proved else []
+    if proved and not broken:
         return _verdict("equal", "static", premises, [], sig_a, sig_b)
     if launch_a is None:
         return _verdict("unproved", "", premises, differences, sig_a, sig_b)
+    differences = (*differences, *broken)
     facts_a = Launch.from_json(launch_a)
     facts_b = Launch.from_json(launch_b) if launch_b is not None else facts_a
     return _compare_launch(one, two, facts_a, facts_b, premises, differences)
@@ -174,6 +177,20 @@ def _parameter_reasons(a: Program, b: Program) -> list[Reason]:
         return [Reason("parameters-differ",
                        f"{len(shape_a)} parameters against {len(shape_b)}")]
     return []
+
+
+def _broken_premises(premises: Iterable[str], *launches: LaunchFacts | None) -> list[Reason]:
+    """Premises that the launch facts at hand contradict: `divisible:argN%D`."""
+    broken = []
+    for launch in launches:
+        args = Launch.from_json(launch).args if launch is not None else ()
+        for code in sorted(premises):
+            hit = re.fullmatch(r"divisible:arg(\d+(?:,\d+)*)%(\d+)", code)
+            for index in (int(i) for i in hit[1].split(",")) if hit else ():
+                arg = args[index] if index < len(args) else None
+                if hit and isinstance(arg, Scalar) and arg.bits % int(hit[2]):
+                    broken.append(Reason("premise", f"the launch facts contradict {code}"))
+    return broken
 
 
 def _compare_launch(one: WalkResult, two: WalkResult, launch_a: Launch, launch_b: Launch,
