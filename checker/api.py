@@ -45,7 +45,7 @@ __all__ = [
 
 # Codes of findings that say "the walk could not", not "the kernel is wrong".
 LIMITS = frozenset({"fuel", "unmodelled", "irreducible", "local", "parameter", "shared-address",
-                    "switch"})
+                    "switch", "premise"})
 
 LaunchFacts = Launch | Mapping[str, Any]
 Progress = Callable[[int, int], None]
@@ -294,6 +294,9 @@ def examine(kernel: KernelInput, *, known: dict[tuple[str, str], ReplayResult] |
     walked = _walked(kernel.text, kernel.isa, kernel.kernel, kernel.name)
     signed = signature(walked)
     parameters = tuple((p.size_bytes, p.pointer) for p in walked.program.params)
+    broken = _broken_premises(signed.premises, *kernel.launches)
+    if broken:
+        signed = replace(signed, modelled=False, findings=(*signed.findings, *broken))
     premises = set(signed.premises)
     reasons = _refusals(signed, "this")
     digests: list[str | None] = []
