@@ -119,16 +119,30 @@ def _turns(unit: Callable[[Bits], Bits]) -> Callable[..., Bits]:
 def _rcp(flush: bool, x: Bits) -> Bits:
     if flush:
         return mufu.rcp(x)
+    return floats.arithmetic("fmul", _KEEP, *_rcp_factors(x))
+
+
+def _rcp_fma(flush: bool, x: Bits, c: Bits) -> Bits:
+    """`rcp.approx` whose last multiply is fused with a sum (no `.ftz`: there is no multiply)."""
+    if flush:
+        raise UnsupportedArithmetic("rcp.approx.ftz ends in no multiply")
+    return floats.arithmetic("ffma", _KEEP, *_rcp_factors(x), c)
+
+
+def _rcp_factors(x: Bits) -> tuple[Bits, Bits]:
+    """The reciprocal of the scaled argument, and the scale."""
     scale = np.where(_mag(x) < _TINY, np.float32(2.0**24), np.float32(1))
     scale = np.where((_mag(x) > _HUGE) & ~np.isnan(x.view(np.float32)), np.float32(0.25), scale)
     factor = scale.view(np.uint32)
-    out = mufu.rcp(floats.arithmetic("fmul", _KEEP, x, factor))
-    return floats.arithmetic("fmul", _KEEP, out, factor)
+    return mufu.rcp(floats.arithmetic("fmul", _KEEP, x, factor)), factor
 
 
-def _div(full: bool) -> Callable[..., Bits]:
-    """a * rcp(b), both scaled by 1/4 for |b| > 2**126 (full only), by 2**24 for subnormal b."""
-    def run(flush: bool, a: Bits, b: Bits) -> Bits:
+def _div(full: bool, fused: bool = False) -> Callable[..., Bits]:
+    """a * rcp(b), both scaled by 1/4 for |b| > 2**126 (full only), by 2**24 for subnormal b.
+
+    fused: the last multiply and a sum with a third operand are one fma.
+    """
+    def run(flush: bool, a: Bits, b: Bits, *addend: Bits) -> Bits:
         a, b = np.broadcast_arrays(a, b)
         if full:
             huge = (_mag(b) > _HUGE) & ~np.isnan(b.view(np.float32))
@@ -136,7 +150,8 @@ def _div(full: bool) -> Callable[..., Bits]:
         if not flush:
             tiny = _mag(b) < _TINY
             a, b = np.where(tiny, _mul(a, 2.0**24), a), np.where(tiny, _mul(b, 2.0**24), b)
-        return floats.arithmetic("fmul", _FLUSH if flush else _KEEP, mufu.rcp(b), a)
+        name = "ffma" if fused else "fmul"
+        return floats.arithmetic(name, _FLUSH if flush else _KEEP, mufu.rcp(b), a, *addend)
     return run
 
 
@@ -147,6 +162,9 @@ _SM90: dict[str, Callable[..., Bits]] = {
     "rsqrt.approx": _scaled(mufu.rsqrt, 2.0**12),
     "div.full": _div(full=True),
     "div.approx": _div(full=False),
+    "divfma.full": _div(full=True, fused=True),
+    "divfma.approx": _div(full=False, fused=True),
+    "rcpfma.approx": _rcp_fma,
     "lg2.approx": _lg2,
     "sin.approx": _turns(mufu.sin),
     "cos.approx": _turns(mufu.cos),
@@ -161,7 +179,8 @@ _SM90_HALF = frozenset({"ex2_f16", "ex2_bf16", "tanh_f16", "tanh_bf16"})
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ex2": np.exp2, "lg2": np.log2, "rcp": lambda x: 1.0 / x, "sqrt": np.sqrt,
     "rsqrt": lambda x: 1.0 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "tanh": np.tanh,
-    "div": lambda x, y: x / y,
+    "div": lambda x, y: x / y, "divfma": lambda x, y, c: x / y + c,
+    "rcpfma": lambda x, c: 1.0 / x + c,
     "v_exp": np.exp2, "v_log": np.log2, "v_rcp": lambda x: 1.0 / x, "v_sqrt": np.sqrt,
     "v_rsq": lambda x: 1.0 / np.sqrt(x), "v_sin": lambda x: np.sin(2 * np.pi * x),
     "v_cos": lambda x: np.cos(2 * np.pi * x), "v_tanh": np.tanh,

@@ -62,6 +62,23 @@ def test_division_scales_large_and_small_divisors() -> None:
     assert run("div.full", 2.0**-130, 2.0**-130, mode=FLUSH) != [1.0]
 
 
+def test_fused_division_rounds_once() -> None:
+    a, b, c = (stream(i, 3000).astype(np.uint32) & np.uint32(0xBFFFFFFF) for i in range(3))
+    for mode in (KEEP, FLUSH):
+        two = apply("fapprox", Approx("div.full", "sm_90", mode), a, b)
+        fused = apply("fapprox", Approx("divfma.full", "sm_90", mode), a, b, c)
+        assert (apply("fadd", mode, two, c) != fused).any()
+        zero = np.full_like(c, 0x80000000)
+        same = apply("fapprox", Approx("divfma.full", "sm_90", mode), a, b, zero)
+        assert (same == two).all()
+    x = np.full_like(c, 0x40400000)  # 3
+    r = apply("fapprox", Approx("rcpfma.approx", "sm_90", KEEP), x, c)
+    one = apply("fapprox", Approx("rcp.approx", "sm_90", KEEP), x)
+    assert (r == apply("fadd", KEEP, one, c)).all()
+    assert not accurate("fapprox", Approx("ex2.approx@literal", "sm_90", KEEP))
+    assert run("ex2.approx@literal", 3.0) == [8.0]
+
+
 def test_reciprocal_of_a_variable_is_not_that_of_a_literal() -> None:
     """The assembler folds `rcp` and `div.full` of literals to the nearest quotient; the unit may
     differ in the last place (docs/contraction.md)."""
