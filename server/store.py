@@ -29,6 +29,7 @@ __all__ = ["Answer", "Store", "StoredText", "answer_key", "digest_of", "pack", "
 
 _SCHEMA_LOCK = 0x5B17
 _CHUNK = 400
+_MIGRATING = threading.Lock()
 
 
 def digest_of(text: str) -> str:
@@ -114,8 +115,11 @@ class Store:
         config = Config()
         config.set_main_option("script_location", "server:migrations")
         config.set_main_option("path_separator", "os")
-        with self.begin() as conn:
-            if not self.is_sqlite:
+        # one server at a time; and alembic's context is a global of the process
+        with _MIGRATING, self.begin() as conn:
+            if self.is_sqlite:
+                conn.exec_driver_sql("begin immediate")
+            else:
                 conn.execute(sa.text(f"select pg_advisory_xact_lock({_SCHEMA_LOCK})"))
             config.attributes["connection"] = conn
             command.upgrade(config, "head")

@@ -35,7 +35,7 @@ class Process:
             stderr=self.file, env={**os.environ, "PYTHONPATH": path})
         until = time.monotonic() + 30
         while not (told := [x for x in self.log() if x["message"] == "listening"]):
-            assert self.child.poll() is None, self.log()
+            assert self.child.poll() is None, os.pread(self.file.fileno(), 1 << 20, 0).decode()
             assert time.monotonic() < until
             time.sleep(0.05)
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{told[0]['port']}", timeout=30)
