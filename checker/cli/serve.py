@@ -60,6 +60,8 @@ def serve(
     memory_limit: Annotated[str, typer.Option(help="Memory a kernel may take.")] = "2G",
     body_limit: Annotated[str, typer.Option(help="Size of a request.")] = "64M",
     upload_limit: Annotated[str, typer.Option(help="Size of a sweep's request.")] = "256M",
+    text_limit: Annotated[str, typer.Option(help="Size of one text.")] = "16M",
+    line_limit: Annotated[int, typer.Option(help="Lines of one text.")] = 400_000,
     kernel_limit: Annotated[int, typer.Option(help="Kernels in a sweep.")] = 20_000,
     tokens: Annotated[Path | None, typer.Option(
         envvar="SAMEBITS_TOKENS", help="File of bearer tokens: lines `read,write TOKEN`.")] = None,
@@ -81,6 +83,7 @@ def serve(
         database=database, workers=workers or os.cpu_count() or 1, scheduler=scheduler,
         time_limit_s=time_limit, memory_limit_bytes=_bytes(memory_limit),
         body_limit_bytes=_bytes(body_limit), upload_limit_bytes=_bytes(upload_limit),
+        text_limit_bytes=_bytes(text_limit), text_limit_lines=line_limit,
         kernel_limit=kernel_limit, tokens=read_tokens(tokens) if tokens else {},
         rate_per_s=rate, cors_origins=tuple(cors or ()), public_metrics=not private_metrics,
         drain_s=drain)

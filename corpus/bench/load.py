@@ -3,6 +3,7 @@
     python -m corpus.bench.load                          # starts a server of its own
     python -m corpus.bench.load --url http://127.0.0.1:8080 --clients 1 8 64 --seconds 10
     python -m corpus.bench.load --memory 50000           # memory of the server over cached requests
+    python -m corpus.bench.load --sweep 1000             # a partition of real kernels, twice
 
 Cached requests repeat a few pairs; uncached ones carry a comment that no request had before. Every
 stage is bounded in time; any status but 200 is an error and makes the exit status 1.
@@ -29,9 +30,10 @@ from urllib.parse import urlsplit
 import httpx
 
 _SERVE = (
-    "import sys; from dataclasses import replace; from server.app import serve; "
+    "import sys; from server.app import serve; "
     "from server.settings import Settings; "
-    "serve(Settings(database=sys.argv[1], workers=int(sys.argv[3])), port=int(sys.argv[2]), "
+    "serve(Settings(database=sys.argv[1], workers=int(sys.argv[3]), "
+    "time_limit_s=float(sys.argv[4])), port=int(sys.argv[2]), "
     "log_level='warning')"
 )
 
@@ -136,7 +138,7 @@ def fresh_bodies(some: list[tuple[str, str]]) -> Iterator[bytes]:
 
 
 @contextmanager
-def own_server(workers: int) -> Iterator[tuple[str, int]]:
+def own_server(workers: int, time_limit_s: float) -> Iterator[tuple[str, int]]:
     """A server on a free port with an empty store; yields its URL and process id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -144,7 +146,7 @@ def own_server(workers: int) -> Iterator[tuple[str, int]]:
     with tempfile.TemporaryDirectory() as folder:
         child = subprocess.Popen([
             sys.executable, "-c", _SERVE, f"sqlite:///{folder}/load.sqlite", str(port),
-            str(workers)])
+            str(workers), str(time_limit_s)])
         url = f"http://127.0.0.1:{port}"
         try:
             _await(url, child)
@@ -210,6 +212,36 @@ async def _stages(address: tuple[str, int], clients: list[int], seconds: float) 
     return good
 
 
+def _sweep(url: str, count: int) -> bool:
+    """Partition real kernels twice over HTTP, following events; True at 50 times the speed."""
+    from checker.client import Client
+    from checker.results import KernelInput
+    from corpus.load import load_set, sets
+
+    kernels = [
+        KernelInput(f"{name}/{k.name}", k.text, isa=k.isa, config=dict(k.config["knobs"]))
+        for name in sets() for k in load_set(name)][:count]
+    seconds: list[float] = []
+    results = []
+    with Client(url, timeout_s=600) as client:
+        for turn in ("first", "again"):
+            seen = {"progress": 0, "class": 0, "end": 0}
+            began = time.monotonic()
+            job = client.submit(kernels)
+            for event, data in client.events(job.id):
+                seen[event] += 1
+                if event == "end":
+                    results.append(data["result"])
+            seconds.append(time.monotonic() - began)
+            classes = len(results[-1]["classes"]) if results[-1] else 0
+            print(f"{turn}: {len(kernels)} kernels in {seconds[-1]:.2f} s, {classes} classes, "
+                  f"{len(results[-1]['errors'])} errors, {seen['progress']} progress and "
+                  f"{seen['class']} class events", flush=True)
+    ratio = seconds[0] / seconds[1]
+    print(f"from the cache: {ratio:.0f} times faster; same result: {results[0] == results[1]}")
+    return ratio >= 50 and results[0] == results[1]
+
+
 def main() -> int:
     """Run the stages; exit status 1 when there was an error."""
     parser = argparse.ArgumentParser(prog="corpus.bench.load", description=__doc__,
@@ -220,6 +252,9 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--memory", type=int, metavar="REQUESTS",
                         help="watch the own server's memory over this many cached requests")
+    parser.add_argument("--sweep", type=int, metavar="KERNELS",
+                        help="partition this many real kernels on the own server, twice")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds a kernel")
     asked = parser.parse_args()
     if asked.url:
         parts = urlsplit(asked.url)
@@ -227,8 +262,10 @@ def main() -> int:
             parser.error("load goes to this machine only")
         address = (str(parts.hostname), int(parts.port or 80))
         return 0 if asyncio.run(_stages(address, asked.clients, asked.seconds)) else 1
-    with own_server(asked.workers) as (url, pid):
+    with own_server(asked.workers, asked.time_limit) as (url, pid):
         address = ("127.0.0.1", int(urlsplit(url).port or 0))
+        if asked.sweep:
+            return 0 if _sweep(url, asked.sweep) else 1
         if asked.memory:
             return 0 if asyncio.run(_memory(address, pid, asked.memory)) else 1
         return 0 if asyncio.run(_stages(address, asked.clients, asked.seconds)) else 1
