@@ -18,9 +18,6 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     # A tree written out by reshape and split: no layout can change it.
     "tree_1_warp.ptx": ("sm_90", "reductions.row_sum_tree_f32-BM1_BN256_w1-sm_90"),
     "tree_4_warps.ptx": ("sm_90", "reductions.row_sum_tree_f32-BM8_BN256_w4-sm_90"),
-    # The compiler's own reduction: the number of warps is numeric.
-    "row_sum_1_warp.ptx": ("sm_90", "reductions.row_sum_f32-BM1_BN256_w1-sm_90"),
-    "row_sum_4_warps.ptx": ("sm_90", "reductions.row_sum_f32-BM1_BN256_w4-sm_90"),
     # a*2 + b and (a+a) + b: one rounding apart only where a+a overflows.
     "double.ptx": ("sm_90", "elementwise.double-B128_OP7_fuse1_w1-sm_90"),
     "twice_plus.ptx": ("sm_90", "elementwise.twice_plus-B128_OP8_fuse1_w1-sm_90"),
