@@ -50,10 +50,19 @@ class View:
     @property
     def digest(self) -> str:
         """The hash of this lane's tree."""
-        return hex_of(self.rewriter.h(self.node), self.lane)
+        h = self.rewriter.h(self.node)
+        if self.node.op == "krow" and self.node.table is not None:
+            lanes = self.node.table.shape[1]
+            return "".join(hex_of(h, k * lanes + self.lane)
+                           for k in range(self.node.table.shape[0]))
+        return hex_of(h, self.lane)
 
     def kids(self) -> list[View]:
         """The children, in this lane."""
+        table = self.node.table
+        if self.node.op == "krow" and table is not None:
+            return [View(self.node.args[i], s, self.rewriter.part(self.node, i))
+                    for i, s in table[:, self.lane].tolist()]
         return [View(a, self.lane, self.rewriter) for a in self.node.args]
 
     def members(self) -> list[View]:
@@ -172,7 +181,9 @@ def _compare(x: View, y: View, pairs: list[tuple[View, View]]) -> str:
 
 def _paired(x: View, y: View) -> Iterator[tuple[View, View]]:
     op = x.node.op
-    if op in GROUPED:
+    if op == "mma":
+        left, right = _products(x), _products(y)
+    elif op in GROUPED:
         left, right = x.members(), y.members()
     else:
         left, right = x.kids(), y.kids()
@@ -185,3 +196,13 @@ def _paired(x: View, y: View) -> Iterator[tuple[View, View]]:
     if len(left) != len(right):
         return
     yield from zip(left, right, strict=True)
+
+
+def _products(x: View) -> list[View]:
+    """The operands of a matrix step: accumulator, then pairs in an order of their own."""
+    acc, a, b = x.kids()
+    pairs = [sorted((p, q), key=lambda v: v.digest)
+             for p, q in zip(a.kids(), b.kids(), strict=True)]
+    if "list" not in x.node.attr.split("|")[3]:
+        pairs.sort(key=lambda pq: (pq[0].digest, pq[1].digest))
+    return [acc, *(v for pair in pairs for v in pair)]

@@ -109,6 +109,9 @@ class Hasher(Protocol):
     def option(self, node: Node, index: int) -> Hasher:
         """Return the hasher for one option of a mux."""
 
+    def part(self, node: Node, index: int) -> Hasher:
+        """Return the hasher for one part of a row over k."""
+
 
 class _Base:
     """Hashes as they were when nodes were made."""
@@ -126,6 +129,9 @@ class _Base:
         return self
 
     def option(self, node: Node, index: int) -> Hasher:
+        return self
+
+    def part(self, node: Node, index: int) -> Hasher:
         return self
 
 
@@ -186,6 +192,30 @@ def _hash_logic(node: Node, h_of: Callable[[Node], Hash]) -> Hash:
     return np.where(dead, absorbing, out)
 
 
+def _hash_row(node: Node, by: Hasher) -> Hash:
+    """Return the hashes of elements over k, [2, k * lanes]."""
+    table = node.table
+    assert table is not None
+    lanes = table.shape[1]
+    parts = [by.part(node, i).of(a) for i, a in enumerate(node.args)]
+    whole = np.stack([np.broadcast_to(h, (2, lanes)) for h in parts], axis=1)
+    return np.ascontiguousarray(whole[:, table[..., 0], table[..., 1]].reshape(2, -1))
+
+
+def _hash_step(node: Node, by: Hasher) -> Hash:
+    """Hash one rounding step: its products are a multiset (or a list, where places count)."""
+    acc, a, b = (by.of(x) for x in node.args)
+    tag = key(f"mma|{node.attr}|{node.width}")
+    assert node.args[1].table is not None
+    count, lanes = node.args[1].table.shape[:2]
+    products = mix(key("product"), finish(a) + finish(b))
+    if "list" in node.attr.split("|")[3]:
+        place = np.repeat(np.arange(count, dtype=np.int64), lanes)
+        products = hash_ints(products, place)
+    total = products.reshape(2, count, lanes).sum(axis=1, dtype=np.uint64)
+    return mix(mix(tag, finish(total)), acc)
+
+
 def hash_node(node: Node, by: Hasher) -> tuple[Hash, Hash | None]:
     """Return the hash of a node from its children's, and the member sum of a group."""
     op, h_of, poly_hash = node.op, by.of, by.poly_hash
@@ -197,6 +227,10 @@ def hash_node(node: Node, by: Hasher) -> tuple[Hash, Hash | None]:
         assert node.table is not None
         options = [by.option(node, i).of(a) for i, a in enumerate(node.args)]
         return _choose(node.table, options), None
+    if op == "krow":
+        return _hash_row(node, by), None
+    if op == "mma":
+        return _hash_step(node, by), None
     if op == "lanes":
         assert node.table is not None
         return np.where(node.table, key("true"), key("false")), None
@@ -254,14 +288,14 @@ class Forest:
         node.poly, node.table, node.extra, node.aux = poly, table, extra, None
         if h is None:
             h, node.aux = hash_node(node, _BASE)
-        node.h = collapse(h)
+        node.h = h if op == "krow" else collapse(h)
         token = xxhash.xxh3_128_digest(node.h.tobytes())
         known = self.interned.get(token)
         if known is not None:
             return known
         atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
         node.kids = (*node.args, *atoms)
-        node.deps = {"select": SELECT_BIT, "gather": GATHER_BIT}.get(op, 0)
+        node.deps = {"select": SELECT_BIT, "gather": GATHER_BIT, "krow": GATHER_BIT}.get(op, 0)
         node.tainted = op in ("undef", "opaque")
         for kid in node.kids:
             node.deps |= kid.deps

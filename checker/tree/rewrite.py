@@ -67,6 +67,7 @@ class Rewriter:
         self.need = np.ones(logic.forest.lanes, dtype=bool) if need is None else need
         self.frames: dict[bytes, Rewriter] = {}
         self.entered: dict[Node, Rewriter] = {}
+        self.parts: dict[tuple[Node, int], Rewriter] = {}
         self.options: dict[tuple[Node, int], Rewriter] = {}
         self.tables = [p for p in self.pivots.values() if isinstance(p.offset, np.ndarray)]
 
@@ -107,26 +108,41 @@ class Rewriter:
         return choice
 
     def _frame(self, node: Node) -> Rewriter:
-        table = node.table
-        assert table is not None
-        inside = node.args[0].deps
-        bent = [p for p in self.tables if inside & p.atom.deps
-                and not bool((p.offset[table] == p.offset).all())]
-        if not bent:
+        assert node.table is not None
+        return self._looking(node.args[0], node.table, np.arange(len(node.table)))
+
+    def part(self, node: Node, index: int) -> Rewriter:
+        """Return the rewriter for one part of a row over k."""
+        if not self.tables or not node.args[index].deps & self.mask:
+            return self
+        known = self.parts.get((node, index))
+        if known is None:
+            assert node.table is not None
+            k, looker = np.nonzero(node.table[..., 0] == index)
+            known = self._looking(node.args[index], node.table[k, looker, 1], looker)
+            self.parts[(node, index)] = known
+        return known
+
+    def _looking(self, kid: Node, table: Any, looker: Any) -> Rewriter:
+        """Return the rewriter for a value of which lane looker[i] looks at lane table[i]."""
+        inside = kid.deps
+        relevant = [p for p in self.tables if inside & p.atom.deps]
+        if all(bool((p.offset[table] == p.offset[looker]).all()) for p in relevant):
             return self
         if any(n.deps & inside and h.shape[1] > 1 for n, h in self.fixed.items()):
             raise Conflict
-        lanes = np.flatnonzero(self.need)
-        need = np.zeros(len(table), dtype=bool)
-        need[table[lanes]] = True
+        on = self.need[looker]
+        table, looker = table[on], looker[on]
+        need = np.zeros(len(self.need), dtype=bool)
+        need[table] = True
         pivots = []
         for p in self.pivots.values():
             offset = p.offset
             if p in self.tables:
-                offset = np.zeros(len(table), dtype=np.int64)
-                if inside & p.atom.deps:
-                    offset[table[lanes]] = p.offset[lanes]
-                    if bool((offset[table[lanes]] != p.offset[lanes]).any()):
+                offset = np.zeros(len(self.need), dtype=np.int64)
+                if p in relevant:
+                    offset[table] = p.offset[looker]
+                    if bool((offset[table] != p.offset[looker]).any()):
                         raise Conflict
             pivots.append(Pivot(p.atom, p.y, p.scale, offset, p.lifted))
         return self._made(pivots, need)
@@ -187,6 +203,8 @@ class Rewriter:
             return ()
         if node.op == "gather" and self.enter(node) is not self:
             return ()
+        if node.op == "krow":
+            return ()
         if node.op == "mux" and self.tables:
             return tuple(k for k in node.args if not k.deps & GATHER_BIT)
         return node.kids
@@ -220,7 +238,7 @@ class Rewriter:
                 return self.of(b)
         h, aux = hash_node(node, self)
         self.aux[node] = aux
-        return collapse(h)
+        return h if node.op == "krow" else collapse(h)
 
     def poly(self, poly: Poly) -> Hash:
         """Return the hash of a polynomial (its atoms are hashed first)."""

@@ -22,6 +22,7 @@ from checker.tree.values import Value, Values
 from checker.walk.flow import Block, Flow, Loop, analyse
 from checker.walk.ints import Ints
 from checker.walk.lanes import LaneOps
+from checker.walk.matrix import MatrixOps
 from checker.walk.memory import MemoryOps
 from checker.walk.state import Found, GiveUp, State
 
@@ -48,6 +49,7 @@ class Engine:
         self.found = Found()
         self.memory = MemoryOps(self)
         self.lane_ops = LaneOps(self)
+        self.matrix = MatrixOps(self)
         self.flow: Flow = analyse(program)
         self.handlers = self._handlers()
         self.state = State([None] * len(program.reg_widths), self.forest.true)
@@ -189,6 +191,9 @@ class Engine:
         self.guard = self.guard_of(op)
         if self.guard is self.forest.false:
             return
+        if self.matrix.flying and op.name != "mma" and not self.matrix.flying.isdisjoint(
+                [s for s in op.src if isinstance(s, int)]):
+            self.problem("race", "a register is read while a matrix step may still write it")
         handler = self.handlers.get(op.name)
         if handler is None:
             self.opaque(op, "no model")
@@ -291,6 +296,7 @@ class Engine:
         table.update(own)
         table.update(self.memory.handlers())
         table.update(self.lane_ops.handlers())
+        table.update(self.matrix.handlers())
         for name in ("iadd_sat", "isub_sat", "dp4a", "dp2a"):
             table[name] = self._keyed_int
         return table

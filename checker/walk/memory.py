@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.core import GENERIC_LOCAL, GENERIC_SHARED, MODULE_BASE, Op
+from checker.core import GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, MODULE_BASE, Op
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
 from checker.tree.values import Value
@@ -52,6 +52,8 @@ class MemoryOps:
         window = sample & 0xFF00_0000_0000_0000
         if window == GENERIC_SHARED:
             return "shared", address.sub(constant(64, GENERIC_SHARED))
+        if window == GENERIC_PARAM:
+            return "param", address.sub(constant(64, GENERIC_PARAM))
         if window == GENERIC_LOCAL:
             return "local", address.sub(constant(64, GENERIC_LOCAL))
         return "global", address
@@ -365,11 +367,16 @@ class MemoryOps:
     # -- states of a loop
     def snapshot(self) -> Any:
         """Return the memory as it is now."""
-        return (self.shared.copy(), [list(g) for g in self.groups], list(self.open))
+        matrix = self.engine.matrix
+        steps = ([list(g) for g in matrix.groups], list(matrix.open), set(matrix.flying))
+        return (self.shared.copy(), [list(g) for g in self.groups], list(self.open), steps)
 
     def restore(self, world: Any) -> None:
         """Go back to a snapshot."""
-        shared, groups, opened = world
+        shared, groups, opened, (steps, started, flying) = world
+        matrix = self.engine.matrix
+        matrix.groups, matrix.open = [list(g) for g in steps], list(started)
+        matrix.flying = set(flying)
         self.shared = shared.copy()
         self.groups, self.open = [list(g) for g in groups], list(opened)
 
@@ -390,11 +397,14 @@ class MemoryOps:
                     return None
                 group.append((at, made, m, p))
             groups.append(group)
-        return (shared, groups, [])
+        if a[3][1] or b[3][1] or not _same_steps(a[3], b[3]):
+            return None
+        return (shared, groups, [], b[3])
 
     def matches(self, general: Any, after: Any, same: Any) -> bool:
         """Tell whether a world is the general one at the next counter."""
-        if len(general[1]) != len(after[1]) or after[2]:
+        if len(general[1]) != len(after[1]) or after[2] \
+                or not _same_steps(general[3], after[3]):
             return False
         for x, y in zip(general[1], after[1], strict=True):
             if len(x) != len(y):
@@ -469,3 +479,13 @@ class MemoryOps:
                            rows[warp + 8 * i + 2 * (t % 4) + h] + 2 * (t // 4)) for h in (0, 1)]
             for piece, at in pieces:
                 self._put_shared(at, piece)
+
+
+def _same_steps(a: Any, b: Any) -> bool:
+    """Tell whether the matrix steps under way read the same bytes."""
+    if len(a[0]) != len(b[0]) or a[2] != b[2]:
+        return False
+    for x, y in zip(a[0], b[0], strict=True):
+        if len(x) != len(y) or not all(np.array_equal(p, q) for p, q in zip(x, y, strict=True)):
+            return False
+    return True

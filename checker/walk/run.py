@@ -164,6 +164,15 @@ def _reach_kids(engine: Engine, node: Node, lanes: Any, rewriter: Rewriter
             return [(a, lanes)] if a.tainted else []
         if engine.logic.implies(rewriter.known, engine.logic.negate(p)):
             return [(b, lanes)] if b.tainted else []
+    if node.op == "krow" and node.table is not None:
+        looked = node.table[:, lanes]
+        out = []
+        for i, a in enumerate(node.args):
+            moved = np.zeros(len(lanes), dtype=bool)
+            moved[looked[..., 1][looked[..., 0] == i]] = True
+            if a.tainted and bool(moved.any()):
+                out.append((a, moved))
+        return out
     kids = list(node.kids)
     if node.op == "fold":
         kids += node.extra.parts()

@@ -40,6 +40,7 @@ class Shared:
         self.wrote = np.zeros((2, 0), dtype=np.int64)  # epoch of the last write: block, warp
         self.read = np.zeros((2, 0), dtype=np.int64)  # epoch of the last read
         self.reader = np.zeros(0, dtype=np.int64)
+        self.busy = np.zeros(0, dtype=np.int64)  # matrix steps under way that read
         self.pending = np.zeros(0, dtype=np.int64)  # asynchronous copies under way
         self.epoch = [1, 1]
 
@@ -50,7 +51,7 @@ class Shared:
         other.conds = list(self.conds)
         other.seen_as = self.seen_as
         other.size = self.size
-        for name in ("writer", "lane", "off", "wrote", "read", "reader", "pending"):
+        for name in ("writer", "lane", "off", "wrote", "read", "reader", "pending", "busy"):
             setattr(other, name, getattr(self, name).copy())
         other.epoch = list(self.epoch)
         return other
@@ -65,6 +66,7 @@ class Shared:
         self.off = np.concatenate((self.off, pad))
         self.reader = np.concatenate((self.reader, pad + _NOBODY))
         self.pending = np.concatenate((self.pending, pad))
+        self.busy = np.concatenate((self.busy, pad))
         two = np.zeros((2, more), dtype=np.int64)
         self.wrote = np.concatenate((self.wrote, two), axis=1)
         self.read = np.concatenate((self.read, two), axis=1)
@@ -100,6 +102,8 @@ class Shared:
         me = np.flatnonzero(active)[:, None]
         if bool(self._unordered(self.read[:, index], self.reader[index], me).any()):
             self.report("race", "shared bytes are overwritten while another lane may read them")
+        if bool(self.busy[index].any()):
+            self.report("race", "shared bytes are overwritten while a matrix step reads them")
         clash = self._unordered(self.wrote[:, index],
                                 np.where(self.writer[index] >= 0, self.lane[index], _NOBODY), me)
         entry = len(self.entries)
@@ -186,6 +190,30 @@ class Shared:
         pick = np.zeros(total, dtype=np.int64)
         pick[lanes] = which
         return values.mux(pick, options)
+
+    def elements(self, at: Table, size: int) -> tuple[list[Value], Table] | None:
+        """Return where elements [k][lane] come from: stored parts, and [k][lane][part, lane]."""
+        self._grow(int(at.max()) + size)
+        index = at[..., None] + np.arange(size)
+        writer, lane, off = self.writer[index], self.lane[index], self.off[index]
+        together = (writer == writer[..., :1]) & (lane == lane[..., :1]) & (
+            off == off[..., :1] + np.arange(size))
+        if not bool(together.all()) or bool((writer < 0).any()):
+            return None
+        me = np.broadcast_to(np.arange(at.shape[1])[None, :, None], index.shape)
+        if bool(self._unordered(self.wrote[:, index], lane, me).any()):
+            self.report("race", "a matrix step reads bytes that no barrier orders")
+        if bool(self.pending[index].any()):
+            self.report("race", "a matrix step reads while a copy may still write there")
+        self.reader[index] = _SEVERAL
+        self.read[0, index], self.read[1, index] = self.epoch
+        code, which = np.unique(writer[..., 0] * 4096 + off[..., 0], return_inverse=True)
+        parts: list[Value] = []
+        for c in code.tolist():
+            part = self.values.extract(self.entries[c // 4096], 8 * (c % 4096), 8 * size)
+            cond = self.conds[c // 4096]
+            parts.append(part if cond is None else self.seen_as(cond, part))
+        return parts, np.stack((which.reshape(at.shape), lane[..., 0]), axis=-1)
 
     def known(self, address: Table, width: int, active: npt.NDArray[np.bool_]) -> bool:
         """Tell whether all those bytes were written."""

@@ -1,0 +1,280 @@
+"""Matrix steps: one node for each output element and rounding step, operands as rows over k.
+
+In: `mma` operations whose operands lie in registers or, for a warp group, in shared memory by
+descriptor. Out: accumulator registers. A row over k names, for each k and lane, the value and the
+lane that hold the element; no product is taken apart. Steps merge where `step_model` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from checker.arith.steps import StepModel, step_model
+from checker.core import FloatMode, Fragment, Mma, Op
+from checker.tree.nodes import Node
+from checker.tree.poly import Poly
+from checker.tree.values import Value
+
+if TYPE_CHECKING:
+    from checker.walk.engine import Engine
+
+__all__ = ["MatrixOps"]
+
+Table = npt.NDArray[np.int64]
+_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+_SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
+
+
+class MatrixOps:
+    """Handlers of matrix operations for one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.inverse: dict[Fragment, tuple[Table, Table]] = {}
+        self.groups: list[list[Any]] = []  # committed steps: shared bytes still being read
+        self.open: list[Any] = []
+        self.flying: set[int] = set()  # registers that a warp group still writes
+
+    def handlers(self) -> dict[str, Callable[[Op], None]]:
+        """Return the table rows this module serves."""
+        return {"mma": self._mma, "mma_fence": self._nothing, "mma_commit": self._commit,
+                "mma_wait": self._wait}
+
+    def _nothing(self, op: Op) -> None:
+        pass
+
+    def _commit(self, op: Op) -> None:
+        self.groups.append(self.open)
+        self.open = []
+
+    def _wait(self, op: Op) -> None:
+        keep = op.attr[1]
+        done = max(len(self.groups) - keep, 0)
+        shared = self.engine.memory.shared
+        for group in self.groups[:done]:
+            for index in group:
+                np.subtract.at(shared.busy, index, 1)
+                shared.read[0, index], shared.read[1, index] = shared.epoch
+                shared.reader[index] = -2
+        self.groups = self.groups[done:]
+        if not keep:
+            self.flying = set()
+
+    # -- one instruction
+    def _mma(self, op: Op) -> None:
+        engine = self.engine
+        attr: Mma = op.attr
+        model = step_model(attr)
+        mask, rest = engine.memory.active()
+        known = engine.known_block and engine.lanes % attr.lanes == 0 and bool(mask.all()) \
+            and rest.uniform and attr.c.source == "regs" and attr.blocks == 1
+        if model is None or not known or attr.a.source == "tmem" or attr.c.fragment is None \
+                or model.kind in ("int", "int_sat", "exact", "pairs"):
+            engine.opaque(op, "a matrix step that is not modelled")
+            return
+        sources = list(op.src)
+        count = attr.a.regs if attr.a.source == "regs" else 1
+        a_src, sources = sources[:count], sources[count:]
+        count = attr.b.regs if attr.b.source == "regs" else 1
+        b_src, sources = sources[:count], sources[count:]
+        c_src, sources = sources[:attr.c.regs], sources[attr.c.regs:]
+        fresh = None
+        if attr.has_scale_d:
+            fresh = engine.predicate(sources[0])
+        frag = attr.c.fragment
+        row, col = self._lanes(frag.row, attr.lanes), self._lanes(frag.col, attr.lanes)
+        rows_a = self._rows(op, attr, a_src, True, row)
+        rows_b = self._rows(op, attr, b_src, False, col)
+        if rows_a is None or rows_b is None:
+            engine.opaque(op, "a matrix operand that is not modelled")
+            return
+        accumulators = self._accumulators(attr, c_src, fresh)
+        made = [self._steps(attr, model, accumulators[e], rows_a[row[:, e].tobytes()],
+                            rows_b[col[:, e].tobytes()]) for e in range(row.shape[1])]
+        self._write(op, attr, made)
+        if attr.unit == "wgmma":
+            self.flying.update(op.dst)
+
+    def _lanes(self, table: Any, lanes: int) -> Table:
+        """Repeat a fragment's table for all warps (or warp groups) of the block."""
+        times = self.engine.lanes // lanes
+        return np.ascontiguousarray(np.tile(np.asarray(table, dtype=np.int64), (times, 1)))
+
+    def _accumulators(self, attr: Mma, c_src: list[Any], fresh: Node | None) -> list[Node]:
+        engine, values = self.engine, self.engine.values
+        frag = attr.c.fragment
+        assert frag is not None
+        per = frag.reg_bits // frag.elem_bits
+        zero = engine.forest.literal(frag.elem_bits, 0)
+        out = []
+        for e in range(frag.row.shape[1]):
+            reg = engine.source(c_src[e // per])
+            part = values.node(values.extract(reg, frag.elem_bits * (e % per), frag.elem_bits))
+            if fresh is not None:  # scale-d clear: the accumulator is ignored
+                part = values.node(values.select(fresh, part, zero, frag.elem_bits))
+            out.append(part)
+        return out
+
+    def _write(self, op: Op, attr: Mma, made: list[Node]) -> None:
+        frag = attr.c.fragment
+        assert frag is not None
+        per = frag.reg_bits // frag.elem_bits
+        for i, dst in enumerate(op.dst):
+            parts: list[Value] = list(made[i * per:(i + 1) * per])
+            self.engine.put(dst, parts[0] if per == 1 else self.engine.values.pack(parts))
+
+    def _steps(self, attr: Mma, model: StepModel, acc: Node, row_a: Node, row_b: Node) -> Node:
+        """Chain the rounding steps of one output element."""
+        engine = self.engine
+        start = acc
+        if model.chain == "add":
+            acc = engine.forest.literal(acc.width, 0)
+        sign = "-" if attr.a.neg != attr.b.neg else ""
+        for step in model.steps:
+            acc = self._one_step(attr, model, acc, row_a, row_b, step, sign)
+        if model.chain == "add":
+            mode = FloatMode(model.acc_type)
+            acc = engine.floats.op("fadd", mode, (start, acc))
+        return acc
+
+    def _one_step(self, attr: Mma, model: StepModel, acc: Node, row_a: Node, row_b: Node,
+                  step: tuple[int, ...], sign: str) -> Node:
+        forest = self.engine.forest
+        a, b = self._part(row_a, step), self._part(row_b, step)
+        zero = forest.literal(row_a.width, 0)
+        if not acc.may_neg_zero and _all(a, zero) and _all(b, zero) and model.kind == "fused":
+            return acc
+        symmetric = "sum" if model.symmetric else "list"
+        text = f"{model.id}|{model.a_type}|{model.b_type}|{sign}{symmetric}|{attr.denorm}"
+        negative = acc.may_neg_zero or model.kind != "fused"
+        return forest.make("mma", text, width=acc.width, args=(acc, a, b), may_neg_zero=negative)
+
+    def _part(self, row: Node, step: tuple[int, ...]) -> Node:
+        """Return the elements of one rounding step."""
+        assert row.table is not None
+        if len(step) == row.table.shape[0]:
+            return row
+        table = np.ascontiguousarray(row.table[list(step)])
+        return krow(self.engine, list(row.args), table)
+
+    # -- operands
+    def _rows(self, op: Op, attr: Mma, src: list[Any], is_a: bool, index: Table
+              ) -> dict[bytes, Node] | None:
+        """Return, for each table of row (or column) numbers, the operand's elements over k."""
+        operand = attr.a if is_a else attr.b
+        distinct = {index[:, e].tobytes(): index[:, e] for e in range(index.shape[1])}
+        if operand.source == "regs":
+            frag = operand.fragment
+            assert frag is not None
+            parts = self._register_parts(frag, src)
+            return {k: self._from_registers(attr, frag, parts, is_a, lanes)
+                    for k, lanes in distinct.items()}
+        return self._from_shared(op, attr, src[0], is_a, distinct)
+
+    def _register_parts(self, frag: Fragment, src: list[Any]) -> list[Node]:
+        values = self.engine.values
+        per = frag.reg_bits // frag.elem_bits
+        out = []
+        for e in range(frag.row.shape[1]):
+            reg = self.engine.source(src[e // per])
+            out.append(values.node(values.extract(reg, frag.elem_bits * (e % per),
+                                                  frag.elem_bits)))
+        return out
+
+    def _from_registers(self, attr: Mma, frag: Fragment, parts: list[Node], is_a: bool,
+                        number: Table) -> Node:
+        inverse = self.inverse.get(frag)
+        if inverse is None:
+            shape = (int(frag.row.max()) + 1, int(frag.col.max()) + 1)
+            lane_of, elem_of = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+            lane, elem = np.indices(frag.row.shape)
+            lane_of[frag.row, frag.col], elem_of[frag.row, frag.col] = lane, elem
+            inverse = self.inverse[frag] = (lane_of, elem_of)
+        lane_of, elem_of = inverse
+        k = np.arange(attr.k)[:, None]
+        where = (number[None, :], k) if is_a else (k, number[None, :])
+        first = np.arange(self.engine.lanes) // attr.lanes * attr.lanes
+        table = np.stack((elem_of[where], lane_of[where] + first[None, :]), axis=-1)
+        return krow(self.engine, parts, table)
+
+    def _from_shared(self, op: Op, attr: Mma, src: Any, is_a: bool, distinct: dict[bytes, Table]
+                     ) -> dict[bytes, Node] | None:
+        engine = self.engine
+        poly = engine.values.poly(engine.source(src), 64)
+        operand = attr.a if is_a else attr.b
+        size = _BYTES.get(operand.type)
+        if not poly.is_const or size is None:
+            return None
+        desc = poly.unsigned_const(engine.lanes)
+        k = np.arange(attr.k, dtype=np.int64)[:, None]
+        out: dict[bytes, Node] = {}
+        shared = engine.memory.shared
+        for name, number in distinct.items():
+            at = _descriptor_addresses(desc, number[None, :], k, size, operand.transposed)
+            if at is None:
+                return None
+            found = shared.elements(at, size)
+            if found is None:
+                return None
+            sources, table = found
+            out[name] = krow(engine, [engine.values.node(s) for s in sources], table)
+            flat = (at[..., None] + np.arange(size)).ravel()
+            index = np.unique(flat)
+            np.add.at(shared.busy, index, 1)
+            self.open.append(index)
+        return out
+
+
+def _all(row: Node, zero: Node) -> bool:
+    return len(row.args) == 1 and row.args[0] is zero
+
+
+def krow(engine: Engine, parts: list[Node], table: Table) -> Node:
+    """Return elements over k: table [k][lane][part, lane]; parts that are not used drop."""
+    used: list[Node] = []
+    renumber = np.zeros(len(parts), dtype=np.int64)
+    for i in np.unique(table[..., 0]).tolist():
+        if parts[i] not in used:
+            used.append(parts[i])
+        renumber[i] = used.index(parts[i])
+    table = table.copy()
+    table[..., 0] = renumber[table[..., 0]]
+    return engine.forest.make("krow", str(table.shape[0]), width=used[0].width, args=used,
+                              table=table)
+
+
+def _descriptor_addresses(desc: Any, number: Table, k: Table, size: int, transposed: bool
+                          ) -> Table | None:
+    """Byte address of element (number, k) under a warp group's matrix descriptor."""
+    start = ((desc & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)[None, :]
+    leading = (((desc >> np.uint64(16)) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
+    stride = (((desc >> np.uint64(32)) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
+    leading, stride = leading[None, :], stride[None, :]
+    modes = np.unique((desc >> np.uint64(62)) & np.uint64(3))
+    if len(modes) != 1 or bool(((desc >> np.uint64(49)) & np.uint64(7)).any()):
+        return None
+    width = _SWIZZLE[int(modes[0])]
+    if transposed:
+        at = number * size
+        if width:
+            out = start + at // width * leading + k // 8 * stride + k % 8 * width + at % width
+        else:
+            out = start + at // 16 * stride + k // 8 * leading + k % 8 * 16 + at % 16
+    else:
+        at = k * size
+        if width:
+            out = (start + number // 8 * stride + number % 8 * width + at // width * leading
+                   + at % width)
+        else:
+            out = start + number // 8 * stride + at // 16 * leading + number % 8 * 16 + at % 16
+    if width:
+        bits = {128: 7, 64: 3, 32: 1}[width]
+        out = out ^ (((out >> 7) & bits) << 4)
+    return np.asarray(out, dtype=np.int64)
+
+
+_ = Poly
