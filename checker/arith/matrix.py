@@ -34,7 +34,7 @@ from checker.core import Conv, FloatMode
 __all__ = ["mma"]
 
 Ints = NDArray[np.int64]
-_CHUNK = 1 << 21  # products held at once
+_CHUNK = 1 << 16  # products held at once: arrays that stay in the cache
 
 # What a step's result is rounded to, by (accumulator type, fraction bits).
 _RESULTS = {
@@ -166,6 +166,8 @@ def _finish(fmt: Format, value: Doubles, rnd: str, probe: Doubles | None) -> Bit
     """Round, overflow to infinity in every mode, special values last."""
     if probe is not None:
         value = np.where(np.isfinite(probe), value, probe)
+    if fmt.name == "f32" and rnd == "rz":
+        return _truncated_single(value)
     out = round_to(fmt, value, rnd)
     kind = out.dtype.type
     out = np.where((out & kind(fmt.sign - 1)) == 0, kind(0), out)  # zero results are +0 (sm_90)
@@ -176,39 +178,112 @@ def _finish(fmt: Format, value: Doubles, rnd: str, probe: Doubles | None) -> Bit
     return out
 
 
-# --- NVIDIA: align to the largest exponent, truncate, add, round ------------------------------
+def _truncated_single(value: Doubles) -> Bits:
+    """Toward zero to f32, from 2**128 on to infinity; zero results are +0, NaN canonical."""
+    single = value.astype(np.float32)
+    size = np.abs(value)
+    bits = single.view(np.uint32)
+    bits = bits - ((np.abs(single) > size) & (size < 2.0**128))
+    bits = np.where(bits & np.uint32(0x7FFFFFFF), bits, np.uint32(0)).astype(np.uint32)
+    nan = np.isnan(value)
+    return np.where(nan, np.uint32(FORMATS["f32"].nan), bits) if nan.any() else bits
 
+
+# --- NVIDIA: align to the largest exponent, truncate, add, round ------------------------------
 
 _FLOOR = -133  # zeros align nothing, but nothing is aligned below this exponent (sm_90)
 
 
 def _fused(model: StepModel, a: Bits, b: Bits, c: Bits) -> Bits:
-    """One fused step, in slices of m that keep the product array small."""
-    rows = max(1, _CHUNK // max(1, b.shape[-1] * a.shape[-1] * math.prod(c.shape[:-2])))
-    if c.shape[-2] <= rows:
-        return _fused_slice(model, a, b, c)
-    parts = [_fused_slice(model, a[..., i:i + rows, :], b, c[..., i:i + rows, :])
-             for i in range(0, c.shape[-2], rows)]
-    return np.concatenate(parts, axis=-2)
-
-
-def _fused_slice(model: StepModel, a: Bits, b: Bits, c: Bits) -> Bits:
-    pa, pb, pc = _parts(model.compute, a), _parts(model.compute if model.compute != model.a_type
-                                                  else model.b_type, b), _parts(model.acc_type, c)
-    sig, exp, man = _products(pa, pb)
+    """One fused step."""
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
+    a, b, c = (np.broadcast_to(x, lead + x.shape[-2:]).reshape(-1, *x.shape[-2:])
+               for x in (a, b, c))
+    converted = model.compute != model.a_type
+    pa, pb, pc = (_parts(kind, x) for kind, x in (
+        (model.compute, a), (model.compute if converted else model.b_type, b),
+        (model.acc_type, c)))
     bits = model.fraction_bits
-    top = np.where(sig == 0, _FLOOR, exp).max(axis=-1, initial=_FLOOR)
-    top = np.maximum(top, np.where(pc.sig == 0, _FLOOR, pc.exp))
-    total = _truncate(sig << np.int64(bits - man), top[..., None] - exp).sum(axis=-1)
-    lead = max(0, bits - pc.man)
-    total = total + _truncate(pc.sig << np.int64(lead), top - pc.exp + (pc.man + lead - bits))
+    left, right = _Terms.of(pa, bits - pa.man - pb.man), _Terms.of(pb, 0)
+    top = np.where(pc.sig == 0, _FLOOR, pc.exp)
+    total, top = (_many if len(c) >= c.shape[-1] else _few)(left, right, top)
+    shift = max(0, bits - pc.man)
+    total = total + _truncate(pc.sig << np.int64(shift), top - pc.exp + (pc.man + shift - bits))
     fmt = _RESULTS[model.acc_type, model.result_bits]
     out = _finish(fmt, _scaled(total, top - bits), model.rounding, _probe(pa, pb, pc))
     if fmt.name == "e8m13":
         nan = out == out.dtype.type(fmt.nan)
         wide = out.astype(np.uint32) << np.uint32(10)
-        return np.where(nan, np.uint32(FORMATS["f32"].nan), wide)
-    return out
+        out = np.where(nan, np.uint32(FORMATS["f32"].nan), wide)
+    return out.reshape(lead + out.shape[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """An operand as int32 arrays: magnitudes, exponents (far down for zeros), signs (0 or -1)."""
+
+    mag: Any
+    exp: Any
+    sign: Any
+
+    @staticmethod
+    def of(parts: _Parts, lead: int) -> _Terms:
+        """`lead` zero bits are appended to the magnitudes."""
+        exp = np.where(parts.sig == 0, -100_000, parts.exp)
+        return _Terms(*(x.astype(np.int32) for x in (
+            np.abs(parts.sig) << lead, exp, parts.sig >> 63)))
+
+    def view(self, *axes: int) -> _Terms:
+        """Axes in the given order, in new memory."""
+        return _Terms(*(np.ascontiguousarray(x.transpose(axes))
+                        for x in (self.mag, self.exp, self.sign)))
+
+    def at(self, index: Any) -> _Terms:
+        """A part of every array."""
+        return _Terms(self.mag[index], self.exp[index], self.sign[index])
+
+
+def _many(left: _Terms, right: _Terms, top: Ints) -> tuple[Ints, Ints]:
+    """Many small products: the batch is the innermost axis. top: exponents of the accumulators."""
+    left, right = left.view(2, 1, 0), right.view(1, 2, 0)  # [k, m, batch], [k, n, batch]
+    size, rows, batch = left.mag.shape
+    total, high = np.empty(top.shape, np.int64), np.empty(top.shape, np.int64)
+    wide = max(1, min(batch, _CHUNK // (size * right.mag.shape[1])))
+    for low in range(0, batch, wide):
+        some = slice(low, low + wide)
+        x, y = left.at((..., some)), right.at((slice(None), None, slice(None), some))
+        step = max(1, _CHUNK // (size * right.mag.shape[1] * wide))
+        for row in range(0, rows, step):
+            here = slice(row, row + step)
+            part = _sum(x.at((slice(None), here, None)), y, top[some, here].transpose(1, 2, 0))
+            total[some, here], high[some, here] = (z.transpose(2, 0, 1) for z in part)
+    return total, high
+
+
+def _few(left: _Terms, right: _Terms, top: Ints) -> tuple[Ints, Ints]:
+    """Few large products: one at a time, the columns innermost."""
+    left, right = left.view(0, 2, 1), right  # [batch, k, m], [batch, k, n]
+    total, high = np.empty(top.shape, np.int64), np.empty(top.shape, np.int64)
+    step = max(1, _CHUNK // (left.mag.shape[1] * right.mag.shape[2]))
+    for at in range(len(top)):
+        y = right.at((at, slice(None), None))
+        for row in range(0, top.shape[1], step):
+            here = slice(row, row + step)
+            x = left.at((at, slice(None), here, None))
+            total[at, here], high[at, here] = _sum(x, y, top[at, here])
+    return total, high
+
+
+def _sum(left: _Terms, right: _Terms, top: Ints) -> tuple[Ints, Ints]:
+    """Sum over axis 0 of the products, each cut below the largest exponent (`top` included)."""
+    exp = left.exp + right.exp
+    top = np.maximum(exp.max(axis=0), top)
+    term = left.mag * right.mag  # below 2**27
+    np.subtract(top.astype(np.int32), exp, out=exp)
+    np.right_shift(term, np.minimum(exp, 31, out=exp), out=term)
+    sign = left.sign ^ right.sign
+    np.subtract(np.bitwise_xor(term, sign, out=term), sign, out=term)
+    return term.sum(axis=0, dtype=np.int64), top
 
 
 # --- CDNA ------------------------------------------------------------------------------------
