@@ -49,10 +49,11 @@ _TEXT_IN_FORM = 400_000
 
 #: (verdict, basis) -> headline, sentence
 WORDS: dict[tuple[str, str], tuple[str, str]] = {
-    ("equal", "static"): ("Same bits", "Proved: these two kernels return the same bits for every "
-                          "input, at every launch."),
-    ("equal", "launch"): ("Same bits at this launch", "Proved: these two kernels return the same "
-                          "bits for every input, at the launch given."),
+    ("equal", "static"): ("Same bits", "Proved, given the premises below: these two kernels "
+                          "return the same bits for every input, at every launch."),
+    ("equal", "launch"): ("Same bits at this launch", "Proved, given the premises below: these "
+                          "two kernels return the same bits for every input, at the launch "
+                          "given."),
     ("unequal", "witness"): ("Different bits", "Proved: there is an input on which these two "
                              "kernels return different bits. It is shown below."),
     ("unproved", ""): ("Not proved", "Neither proved nor refuted. They may return the same bits "
@@ -169,7 +170,8 @@ async def _verdict_page(service: Service, answer: Answer) -> Response:
     sides = [await _side(service, answer, document, side) for side in "ab"]
     marked: tuple[trees.Path | None, trees.Path | None] = (None, None)
     if not document["equal"]:
-        marked = trees.first_difference(sides[0]["outline"], sides[1]["outline"])
+        names = document["signature_a"]["kernel"], document["signature_b"]["kernel"]
+        marked = trees.first_difference(sides[0]["outline"], sides[1]["outline"], names)
     for side, mark in zip(sides, marked, strict=True):
         side["tree"] = trees.render(side["outline"], side["name"], mark)
         side["marked"] = mark is not None

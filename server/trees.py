@@ -23,9 +23,13 @@ _OPEN_DEPTH = 3
 
 
 def first_difference(
-    a: Sequence[Node], b: Sequence[Node],
+    a: Sequence[Node], b: Sequence[Node], names: tuple[str, str] = ("", ""),
 ) -> tuple[Path | None, Path | None]:
-    """Paths of the first nodes, in reading order, whose labels or numbers of children differ."""
+    """Paths of the first nodes, in reading order, whose labels or numbers of children differ.
+
+    names: the kernels' names, which compilers put before those of parameters; they count for
+    nothing.
+    """
     stack: list[tuple[Path, Node | None, Node | None]] = _pairs((), a, b)
     budget = 200_000
     while stack and budget:
@@ -34,7 +38,7 @@ def first_difference(
         if left is None or right is None:
             parent = path[:-1] or None
             return (parent if left is None else path), (parent if right is None else path)
-        if _label(left) != _label(right):
+        if _label(left, names[0]) != _label(right, names[1]):
             return path, path
         stack += _pairs(path, left["children"], right["children"])
     return None, None
@@ -48,8 +52,9 @@ def _pairs(
     return [((*path, n), left, right) for n, (left, right) in enumerate(pairs)][::-1]
 
 
-def _label(node: Node) -> tuple[Any, Any]:
-    return node.get("output"), node["label"]
+def _label(node: Node, name: str) -> str:
+    text = f"{node.get('output')} {node['label']}"
+    return text.replace(name, "") if name else text
 
 
 def render(outline: Sequence[Node], side: str, marked: Path | None = None) -> Markup:

@@ -192,6 +192,12 @@ def test_first_difference(a: Any, b: Any, expected: Any) -> None:
     assert trees.first_difference(a, b) == expected
 
 
+def test_names_of_kernels_are_no_difference() -> None:
+    a, b = [node("load [one_param_0]")], [node("load [two_param_0]")]
+    assert trees.first_difference(a, b) == ((0,), (0,))
+    assert trees.first_difference(a, b, ("one", "two")) == (None, None)
+
+
 def test_deep_and_wide_trees_stay_bounded() -> None:
     deep = node("leaf")
     for _ in range(50_000):
