@@ -56,6 +56,7 @@ class Globals:
         self.program, self.launch = program, launch
         self.findings: dict[tuple[str, int], Reason] = {}
         self.nondeterministic = False
+        self.premises: set[str] = set()
         self.opaque_sites: set[int] = set()
         self.now = 1
         self.machine: Any = None
@@ -192,10 +193,7 @@ class Globals:
             self.nondeterministic = True
         early = cells.written & ((cells.f & PENDING) != 0)
         if early.any():
-            line = int(lines[int(early.argmax())])
-            self.findings["async-read", -line] = Reason(
-                "async-read", f"a matrix result that was not waited for reaches {buffer.name}",
-                line or None)
+            self.premises.add("wgmma-serialized")
         opaque = cells.written & ((cells.f & OPQ) != 0)
         if opaque.any():
             self.opaque_reached = True

@@ -212,14 +212,18 @@ def _complete(m: Machine, bar: NDArray[Any], b: Any, t: Any, size: int, at: Any,
         first = int(block) * shared.stride + at[i] // shared.g
         index = (first[:, None] + np.arange(max(1, elem_bytes // shared.g))).reshape(-1)
         shared.pending[index] = True
-        one.incoming.append((shared, index, shared.g, 0))
+        one.incoming.append([shared, index, shared.g, 0, False])
         one.tx -= size
         settle(one)
 
 
 def arrived(m: Machine, bar: Mbar) -> None:
     """Somebody waited for the phase: its bytes are there."""
-    for cells, index, granule, number in bar.landed:
+    for entry in bar.landed:
+        cells, index, granule, number, done = entry
+        if done:
+            continue
+        entry[4] = True
         if number:
             cells.end_reading(index, granule, number)
             continue

@@ -14,8 +14,8 @@ import numpy as np
 from checker.core import OPS, Const, Op, Program
 from checker.replay import access, asynchronous, lanes, matrix, sync
 from checker.replay.hashing import combine_all, key
-from checker.replay.integers import int_op, result_width, select
 from checker.replay.intbits import BITS
+from checker.replay.integers import int_op, result_width, select
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.values import (
     MNZ,

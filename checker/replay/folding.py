@@ -21,7 +21,7 @@ try:
 except ImportError:  # the arithmetic package is optional here: without it nothing is folded
     _arith = None  # type: ignore[assignment]
 
-__all__ = ["fold_bits", "fold_lanes"]
+__all__ = ["fold_bits", "fold_lanes", "fold_scalar"]
 
 _NUMPY = {"f16": (np.float16, np.uint16), "f32": (np.float32, np.uint32),
           "f64": (np.float64, np.uint64)}
@@ -64,7 +64,8 @@ def _widen(conv: Conv, bits: NDArray[Any]) -> NDArray[Any] | None:
 _SCALARS: dict[tuple[Any, ...], int | None] = {}
 
 
-def _fold_scalar(name: str, attr: Any, bits: tuple[int, ...]) -> int | None:
+def fold_scalar(name: str, attr: Any, bits: tuple[int, ...]) -> int | None:
+    """One result from one tuple of known operands, remembered."""
     known = (name, attr, bits)
     if known not in _SCALARS:
         if len(_SCALARS) > 4096:
@@ -78,7 +79,7 @@ def fold_lanes(name: str, attr: Any, operands: list[HF], lanes: Any) -> HF | Non
     """Fold in the lanes where every operand is known; other lanes of the answer are arbitrary."""
     sets = [consts_of(x) for x in operands]
     if all(s is not None and len(s) == 1 for s in sets):
-        bits = _fold_scalar(name, attr, tuple(s[0] for s in sets if s is not None))
+        bits = fold_scalar(name, attr, tuple(s[0] for s in sets if s is not None))
         if bits is None:
             return None
         return const_hash(np.array([[bits]], dtype=np.uint64)), CONC

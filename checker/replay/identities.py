@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from checker.core import Compare, Conv, FloatMode
-from checker.replay.folding import fold_lanes
+from checker.replay.folding import fold_lanes, fold_scalar
 from checker.replay.hashing import (
     U64,
     combine,
@@ -33,8 +33,8 @@ from checker.replay.values import (
     QUIET,
     Conc,
     Facts,
-    consts_of,
     const,
+    consts_of,
     facts_where,
     form_name,
     forms_in,
@@ -450,41 +450,56 @@ def minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
     if mode.xorsign_abs or mode.relu or mode.saturate:
         return out
     for lanes, src, x, y in _narrow_pairs(a, b, mode.type):
-        if mode.nan == "ieee754_2008" and not (_quiet(src, x) and _quiet(src, y)):
-            continue
+        if mode.nan == "ieee754_2008":
+            quiet = _both(_quiet(src, x), _quiet(src, y))
+            if quiet is False:
+                continue
+            lanes = lanes & quiet
         if mode.denorm == "keep" or src == "f16":
             narrow = minmax(name, FloatMode(src, nan=mode.nan), x, y)
             out = _select(lanes, convert(Conv(src, "f32"), narrow), out)
     return out
 
 
-def _quiet(type_name: str, x: HF) -> bool:
-    """Whether no lane can hold a signalling NaN."""
+def _quiet(type_name: str, x: HF) -> Any:
+    """Lanes that cannot hold a signalling NaN: True, False or a mask."""
     f = x[1]
-    fine = bool(f & (QUIET | CONC)) if isinstance(f, int) else bool(
-        ((f & (QUIET | CONC)) != 0).all())
-    if not fine or type_name not in _EXP:
+    if isinstance(f, int) and not f & CONC:
+        return bool(f & QUIET)
+    fine = np.asarray((f & (QUIET | CONC)) != 0)
+    if type_name not in _EXP:
         return fine
     man, exp = _EXP[type_name]
-    consts = consts_of(x)
-    if consts is None:
-        return False
     inf = ((1 << exp) - 1) << man
-    return not any(c & inf == inf and c & ((1 << man) - 1) and not c >> (man - 1) & 1
-                   for c in consts)
+    consts = consts_of(x)
+    if consts is None or any(c & inf == inf and c & ((1 << man) - 1) and not c >> (man - 1) & 1
+                             for c in consts):
+        fine = fine & ~np.asarray(known_lanes(x))
+    return True if fine.all() else fine
+
+
+def _both(x: Any, y: Any) -> Any:
+    """Lanes in both of two answers that may be plain booleans."""
+    if x is False or y is False:
+        return False
+    return y if x is True else x if y is True else x & y
 
 
 def _minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
     """The set of what it picks from; known bits in the set are kept apart."""
     opkey = f"{name} {mode_key(mode)}"
-    loud = mode.nan == "ieee754_2008" and not (_quiet(mode.type, a) and _quiet(mode.type, b))
-    if mode.xorsign_abs or mode.relu or mode.saturate or loud:
-        out = (symmetric(key(opkey), a[0], b[0]), _poison(a[1], b[1]) | MNZ | QUIET)
-        same = (a[0] == b[0]).all(axis=0)
-        if loud and same.any():  # max(x, x) is x with a signalling NaN made quiet
-            out = _select(same, (a[0], a[1] | QUIET), out)
-        return out
+    if mode.xorsign_abs or mode.relu or mode.saturate:
+        return symmetric(key(opkey), a[0], b[0]), _poison(a[1], b[1]) | MNZ | QUIET
     if mode.nan == "ieee754_2008":
+        quiet = _both(_quiet(mode.type, a), _quiet(mode.type, b))
+        if quiet is not True:
+            loud: HF = (symmetric(key(opkey), a[0], b[0]), _poison(a[1], b[1]) | MNZ | QUIET)
+            same = (a[0] == b[0]).all(axis=0)
+            if same.any():  # max(x, x) is x with a signalling NaN made quiet
+                loud = _select(same, (a[0], a[1] | QUIET), loud)
+            if quiet is False or not np.any(quiet):
+                return loud
+            return _select(quiet, _minmax(name, replace(mode, nan="num"), a, b), loud)
         opkey = f"{name} {mode_key(replace(mode, nan='num'))}"
     sum_a, const_a = _elements(opkey, a)
     sum_b, const_b = _elements(opkey, b)
@@ -495,7 +510,8 @@ def _minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
     if mode.type in FLOAT_BITS:
         width = FLOAT_BITS[mode.type]
         facts = (facts & NOT_MNZ) | _may_be_minus_zero(a, width) | _may_be_minus_zero(b, width)
-    out = _make_set(opkey, total, const_a, const_b, facts)
+    out = _make_set(name, replace(mode, nan="num") if mode.nan == "ieee754_2008" else mode, opkey,
+                    total, [*const_a, *const_b], facts)
     same = a[0] == b[0]
     same = same[0] & same[1]
     if same.any():
@@ -529,20 +545,25 @@ def _elements(opkey: str, x: HF) -> tuple[U64, list[tuple[Any, int]]]:
     return total, consts
 
 
-def _make_set(opkey: str, total: U64, const_a: list[tuple[Any, int]],
-              const_b: list[tuple[Any, int]], facts: Facts) -> HF:
-    """The set as a hash; its known members, each once, are part of the form."""
-    values = sorted({v for _, v in [*const_a, *const_b]})
+def _make_set(name: str, mode: FloatMode, opkey: str, total: U64, consts: list[tuple[Any, int]],
+              facts: Facts) -> HF:
+    """The set as a hash; its known members, folded to one, are part of the form."""
+    values = sorted({v for _, v in consts})
     lanes = np.zeros((1, 1), dtype=np.int64)
     for bit, value in enumerate(values):
         has: Any = False
-        for where, v in [*const_a, *const_b]:
+        for where, v in consts:
             if v == value:
                 has = has | where
         lanes = lanes | np.asarray(has).astype(np.int64) << bit
     out: HF | None = None
     for pattern in np.unique(lanes):
         members = [v for bit, v in enumerate(values) if int(pattern) >> bit & 1]
+        while len(members) > 1:
+            folded = fold_scalar(name, mode, (members[0], members[1]))
+            if folded is None:
+                break
+            members[:2] = [folded]
         outer = f"set {opkey} |" + " ".join(f"{v:x}" for v in members)
         one = push_form((total, 0), outer, facts)
         out = one if out is None else _select(lanes == pattern, one, out)

@@ -1,13 +1,15 @@
 """Matrix steps in flight (wgmma): results that may not be read, operands that may not change yet.
 
 In: issues, commits, waits. Out: registers whose value is marked pending until the wait, and cells
-of shared memory marked as being read. A pending value that reaches an output, an address or a
-branch is a finding, and so is a write to a cell that is being read.
+of shared memory marked as being read. A write to a cell that is being read is a finding. A result
+that is used before its wait (Triton prints that for fp8) rests on the premise `wgmma-serialized`:
+the assembler sees the register's use and waits there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from checker.core import Op
 from checker.replay.machine import Machine
-from checker.replay.values import PENDING, Hash, Mask, Pack, V, lane_hash, merge
+from checker.replay.values import PENDING, Conc, Hash, Mask, Pack, V, lane_hash, make_pack, split
 
 __all__ = ["Issue", "commit", "issue", "landed_value", "wait"]
 
@@ -41,13 +43,40 @@ def _count(m: Machine) -> NDArray[np.int32]:
     return m.extra["committed"]  # type: ignore[no-any-return]
 
 
-def landed_value(m: Machine, reg: int) -> V:
+def landed_value(m: Machine, reg: int, on: Mask | None) -> V:
     """What a register will hold: another step may continue from an accumulator in flight."""
     now = m.read(reg)
+    lanes = m.full(on)
     for one in reversed(_issues(m)):
         if one.marked.get(reg) is now:
             return one.real[reg]
+        if reg in one.real:
+            now = _clear(now, one.real[reg], lanes & one.lanes)
     return now
+
+
+def _clear(v: V, real: V, lanes: Mask) -> V:
+    """Take the mark off in these lanes, where the value is still the one that was marked."""
+    if isinstance(v, Pack) or isinstance(real, Pack):
+        cuts = sorted({0, v.w, *_ends(v), *_ends(real)})
+        return make_pack([_clear(split(v, lo, hi - lo), split(real, lo, hi - lo), lanes)
+                          for lo, hi in pairwise(cuts)])
+    if isinstance(v, Conc):
+        return v
+    same = (v.h == lane_hash(real).h).all(axis=0) & lanes & (
+        np.asarray(v.f & PENDING) != 0)
+    if not same.any():
+        return v
+    f = np.uint32(v.f) if isinstance(v.f, int) else v.f
+    return Hash(v.h, np.where(same, f & np.uint32(0xFFFFFFFF ^ PENDING), f), v.w)
+
+
+def _ends(v: V) -> list[int]:
+    out, at = [], 0
+    for part in v.parts if isinstance(v, Pack) else ():
+        at += part.w
+        out.append(at)
+    return out
 
 
 def issue(m: Machine, op: Op, on: Mask | None,
@@ -81,6 +110,17 @@ def commit(m: Machine, on: Mask | None) -> None:
         one.group = np.where(fresh, count, one.group)
 
 
+def _end_reads(m: Machine, one: Issue, blocks: NDArray[np.bool_]) -> None:
+    """In these blocks every warp that took part has waited."""
+    last = m.T - 1 - one.lanes[:, ::-1].argmax(axis=1)  # one of the warps that read
+    warps = m.warp_id[np.arange(m.B), last]
+    for i, (cells, index, granule, number) in enumerate(one.reads):
+        ended = blocks[index // (cells.stride * cells.g // granule)]
+        cells.end_reading(index[ended], granule, number)
+        cells.reads_until_now(index[ended], granule, warps)
+        one.reads[i] = (cells, index[~ended], granule, number)
+
+
 def wait(m: Machine, on: Mask | None, pending: int) -> None:
     """At most `pending` groups stay in flight: the others' results can be read."""
     count, lanes = _count(m), m.full(on)
@@ -91,20 +131,16 @@ def wait(m: Machine, on: Mask | None, pending: int) -> None:
             kept.append(one)
             continue
         rest = one.lanes & ~done
-        for reg, marked in list(one.marked.items()):
-            if m.regs[reg] is not marked:
-                continue
-            value = one.real[reg] if not rest.any() else merge(done, one.real[reg], marked)
-            m.regs[reg] = one.marked[reg] = value
+        for reg, marked in one.marked.items():
+            now = m.regs[reg]
+            if now is marked and not rest.any():
+                m.regs[reg] = one.real[reg]
+            elif now is not None:
+                m.regs[reg] = _clear(now, one.real[reg], done)
+        _end_reads(m, one, one.lanes.any(axis=1) & ~rest.any(axis=1))
         if rest.any():
             one.lanes = rest
             kept.append(one)
-        else:
-            last = m.T - 1 - one.lanes[:, ::-1].argmax(axis=1)  # one of the warps that read
-            warps = m.warp_id[np.arange(m.B), last]
-            for cells, index, granule, number in one.reads:
-                cells.end_reading(index, granule, number)
-                cells.reads_until_now(index, granule, warps)
     m.extra["issues"] = kept
 
 

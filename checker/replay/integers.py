@@ -43,8 +43,7 @@ from checker.replay.values import (
 
 __all__ = ["int_op", "isum", "result_width", "select", "sum_terms"]
 
-_COMMUTE = frozenset("iadd imul imulhi_u imulhi_s imulwide_u imulwide_s imin_u imin_s imax_u imax_s"
-                     " iand ior ixor iadd_sat".split())
+_COMMUTE = frozenset(["iadd", "imul", "imulhi_u", "imulhi_s", "imulwide_u", "imulwide_s", "imin_u", "imin_s", "imax_u", "imax_s", "iand", "ior", "ixor", "iadd_sat"])
 
 
 def result_width(name: str, attr: Any, fallback: int) -> int:

@@ -141,7 +141,7 @@ class Machine:
         _, f = hash_of(v)
         early = np.asarray((f & PENDING) != 0) & (True if mask is None else mask)
         if early.any():
-            self.report("async-read", f"a matrix result that was not waited for reaches {what}")
+            self.memory.premises.add("wgmma-serialized")
         undef = np.asarray((f & UNDEF) != 0) & (True if mask is None else mask)
         if undef.any():
             self.report("undefined", f"a register that was never written reaches {what}")
@@ -149,7 +149,7 @@ class Machine:
         raise self.unsupported("data-dependent", f"{what} depends on data the launch facts do not "
                                                  "give")
 
-    def guard(self, g: Guard) -> Mask | None | _Empty | V:
+    def guard(self, g: Guard) -> Mask | _Empty | V | None:
         """Active lanes under a guard: a mask, None (all), EMPTY, or the unknown predicate."""
         p = self.read(g.reg)
         bits = pred_bits(p, self.mask)

@@ -189,7 +189,7 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
     b = operand_tile(m, attr.b, values[na : na + nb], attr.k, attr.n, True, on, lanes, attr.unit)
     c_regs = values[na + nb : na + nb + attr.c.regs]
     if attr.unit == "wgmma":
-        c_regs = [inflight.landed_value(m, r) if isinstance(r, int) else v for r, v in zip(
+        c_regs = [inflight.landed_value(m, r, on) if isinstance(r, int) else v for r, v in zip(
             op.src[na + nb : na + nb + attr.c.regs], c_regs, strict=True)]
     acc = element_stack(m, c_regs, fragment) if c_regs else _zero()
     at = na + nb + attr.c.regs

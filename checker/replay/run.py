@@ -59,7 +59,7 @@ def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str 
     return ReplayResult(
         program.name, domain, map_digest(launch.digest(), outputs), outputs,
         tuple(memory.findings.values()), memory.nondeterministic, unsupported, opaque,
-        tuple(sorted(program.premises)), tuple(sorted(floats.inaccurate)), steps)
+        tuple(sorted(program.premises | memory.premises)), tuple(sorted(floats.inaccurate)), steps)
 
 
 def _run_chunks(program: Program, launch: Launch, domain: Domain, memory: Globals,

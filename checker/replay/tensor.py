@@ -23,7 +23,7 @@ from checker.replay.hashing import U64, const_hash
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.memory import Cells
 from checker.replay.sync import lanes_of, mbar_at, publish, settle
-from checker.replay.values import CONC, Conc, Facts, Mask, V, hash_of
+from checker.replay.values import CONC, Conc, Facts, Hash, Mask, V, hash_of
 
 __all__ = ["commit", "mma", "step"]
 
@@ -192,35 +192,46 @@ def mma(m: Machine, op: Op, values: list[V], on: Mask | None, _model: Any) -> No
     warp = m.warp_id[b, t].reshape(-1, 1)
     a_tile = _operand(m, attr.a, words[0], attr.m, attr.k, False, b, warp)
     b_tile = _operand(m, attr.b, words[1], attr.k, attr.n, True, b, warp)
-    index = _matrix_index(m, attr, words[2], b)
+    offset = _matrix_offset(m, attr, words[2])
     count = attr.m * attr.n
     shape = _Shape(len(b), 1, m.domain)
-    fragment = _fragment(attr.m, attr.n)
     cells = _cells(m)
-    h, f = cells.h.take(index, axis=1), cells.f[index]
+    where = b.reshape(-1, 1)
+    _set_pending(cells, b, offset, False)
     keep = (words[3] != 0).reshape(-1, 1)
     zero = const_hash(np.zeros((1, 1), dtype=np.uint64))
-    h, f = np.where(keep, h, zero), np.where(keep, f, np.uint32(CONC))
-    acc: tuple[U64, Facts] = (h.transpose(0, 2, 1).reshape(2, count, len(b), 1),
-                              _plain(f.transpose(1, 0).reshape(count, len(b), 1)))
-    out = matrix.multiply(shape, attr, model, a_tile, b_tile, acc, fragment)  # type: ignore[arg-type]
-    words_out = np.ascontiguousarray(out[0].reshape(2, count, len(b)).transpose(0, 2, 1))
-    facts = np.broadcast_to(np.asarray(out[1], dtype=np.uint32), (count, len(b), 1)).reshape(
-        count, len(b)).transpose(1, 0)
-    flat = index.reshape(-1)
-    assert cells.pending is not None
-    cells.pending[flat] = False
-    cells.put(flat, words_out.reshape(2, -1), np.ascontiguousarray(facts).reshape(-1),
-              np.repeat(warp.reshape(-1), count))
-    cells.pending[flat] = True
+    old = hash_of(cells.load(where, offset, 32, keep, warp, 4)) if keep.any() else (zero, CONC)
+    h = np.where(keep, old[0], zero)
+    f = _plain(np.where(keep, np.asarray(old[1], dtype=np.uint32), np.uint32(CONC)))
+    full = np.broadcast_to(h, (2, len(b), count)).transpose(0, 2, 1).reshape(2, count, len(b), 1)
+    facts = f if isinstance(f, int) else np.broadcast_to(f, (len(b), count)).transpose(
+        1, 0).reshape(count, len(b), 1)
+    out_h, out_f = matrix.multiply(shape, attr, model, a_tile, b_tile, (full, facts),  # type: ignore[arg-type]
+                                   _fragment(attr.m, attr.n))
+    result = Hash(out_h.reshape(2, count, len(b)).transpose(0, 2, 1),
+                  out_f if isinstance(out_f, int) else np.broadcast_to(
+                      out_f, (count, len(b), 1)).reshape(count, len(b)).transpose(1, 0), 32)
+    cells.store(where, offset, result, None, warp, 4)
     waiting = m.extra.setdefault("uncommitted", {})
-    for i, block in enumerate(b):
-        waiting.setdefault(int(block), []).append((cells, index[i], cells.g, 0))
+    for block, index in zip(b, _set_pending(cells, b, offset, True), strict=True):
+        waiting.setdefault(int(block), []).append([cells, index, cells.g, 0, False])
     for read_cells, flat_reads, granule, number in m.extra.pop("reads", []):
         read_cells.begin_reading(flat_reads, number)
         owner = flat_reads // read_cells.stride
         for block in b:
-            waiting[int(block)].append((read_cells, flat_reads[owner == block], granule, number))
+            waiting[int(block)].append([read_cells, flat_reads[owner == block], granule, number,
+                                        False])
+
+
+def _set_pending(cells: Cells, b: Any, offset: NDArray[np.int64], value: bool
+                 ) -> NDArray[np.int64]:
+    """Mark D's cells of each block; returns them."""
+    assert cells.pending is not None
+    times = 4 // cells.g
+    first = b.reshape(-1, 1) * cells.stride + offset // cells.g
+    index = (first[:, :, None] + np.arange(times)).reshape(len(b), -1)
+    cells.pending[index] = value
+    return np.asarray(index)
 
 
 def _plain(f: NDArray[np.uint32]) -> Facts:
@@ -240,8 +251,8 @@ def _fragment(rows: int, cols: int) -> Fragment:
     return found
 
 
-def _matrix_index(m: Machine, attr: Mma, address: NDArray[Any], b: Any) -> NDArray[np.int64]:
-    """Cells of D for each issuing block: (blocks, m * n)."""
+def _matrix_offset(m: Machine, attr: Mma, address: NDArray[Any]) -> NDArray[np.int64]:
+    """Byte offsets of D's elements for each issuing block: (blocks, m * n)."""
     row = np.arange(attr.m).reshape(-1, 1)
     if attr.m == 64:
         row = row + row // 16 * 16
@@ -250,12 +261,7 @@ def _matrix_index(m: Machine, attr: Mma, address: NDArray[Any], b: Any) -> NDArr
     lane, column = (at >> 16) + row, (at & 0xFFFF) + col
     if (lane >= _LANES).any() or (column >= _COLUMNS).any():
         raise m.unsupported("out-of-bounds", "a matrix step reaches outside tensor memory")
-    cells = _cells(m)
-    if cells.g != 4:
-        raise m.unsupported("tensor-memory", "an accumulator shares tensor memory with packed "
-                                             "operands")
-    out = b.reshape(-1, 1, 1) * cells.stride + lane * _COLUMNS + column
-    return np.asarray(out.reshape(len(b), -1))
+    return np.asarray((lane * _COLUMNS + column).reshape(len(address), -1) * 4)
 
 
 def _operand(m: Machine, operand: MatrixOperand, desc: NDArray[Any], rows: int, cols: int,
@@ -307,7 +313,9 @@ def commit(program: Program, op: Op, read: Callable[[Machine], list[V]]) -> Step
         for block, thread, at in lanes_of(m, on, address):
             bar = mbar_at(m, block, at, thread)
             publish(m, bar, block, thread // m.width)
-            bar.incoming += m.extra.get("uncommitted", {}).pop(block, [])
+            waiting = m.extra.get("uncommitted", {})
+            waiting[block] = [e for e in waiting.get(block, []) if not e[4]]
+            bar.incoming += waiting[block]
             bar.pending -= 1
             settle(bar)
 

@@ -36,7 +36,7 @@ Mask = NDArray[np.bool_]
 Facts = Any  # an int where uniform, else NDArray[np.uint32] of lane shape
 
 UNDEF, OPQ, CONC, MNZ, NOSUB, QUIET, PENDING = 1, 2, 4, 8, 16, 32, 64
-POISON = UNDEF | OPQ | PENDING
+POISON = UNDEF | OPQ | PENDING  # what every result inherits
 LOW = 0xFF
 FORM_SHIFT = 8
 
