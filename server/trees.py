@@ -53,8 +53,8 @@ def _pairs(
 
 
 def _label(node: Node, name: str) -> str:
-    text = f"{node.get('output')} {node['label']}"
-    return text.replace(name, "") if name else text
+    text = f"{node.get('output') or ''} {node['label']}"
+    return text.replace(f"{name}_param", "param") if name else text
 
 
 def render(outline: Sequence[Node], side: str, marked: Path | None = None) -> Markup:
