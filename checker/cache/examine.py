@@ -60,7 +60,7 @@ class Examiner:
         self.asked = self.cached = 0
         self.busy_seconds = 0.0
         self._answers: dict[str, Future[Answer]] = {}
-        self._todo: queue.SimpleQueue[tuple[str, KernelInput] | None] = queue.SimpleQueue()
+        self._todo: queue.SimpleQueue[tuple[str, KernelInput, bool] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -76,9 +76,12 @@ class Examiner:
     ) -> None:
         self.close()
 
-    def submit(self, kernel: KernelInput) -> None:
-        """Ask about a kernel; `result` waits for the answer."""
-        key = self._key(kernel)
+    def submit(self, kernel: KernelInput, replay_only: bool = False) -> None:
+        """Ask about a kernel; `result` waits for the answer.
+
+        replay_only: at its launches, without the static engine.
+        """
+        key = self._key(kernel, replay_only)
         if key in self._answers:
             return
         future: Future[Answer] = Future()
@@ -91,20 +94,21 @@ class Examiner:
         elif self.jobs == 0:
             from checker import api
 
-            self._done(key, worker.answer(kernel, api.examine, self._known))
+            examine = worker.by_replay if replay_only else api.examine
+            self._done(key, worker.answer(kernel, examine, self._known))
         else:
-            self._todo.put((key, kernel))
+            self._todo.put((key, kernel, replay_only))
             if len(self._threads) < self.jobs:
                 thread = threading.Thread(target=self._serve, daemon=True)
                 self._threads.append(thread)
                 thread.start()
 
-    def result(self, kernel: KernelInput) -> Any:
+    def result(self, kernel: KernelInput, replay_only: bool = False) -> Any:
         """Return the `Examined` of a kernel under its own name; raises Reported."""
         from checker import api
 
-        self.submit(kernel)
-        answer = self._answers[self._key(kernel)].result()
+        self.submit(kernel, replay_only)
+        answer = self._answers[self._key(kernel, replay_only)].result()
         if "error" in answer:
             raise Reported(answer["error"])
         return replace(api.Examined.from_json(answer["ok"]), name=kernel.name)
@@ -124,8 +128,9 @@ class Examiner:
         self._closed = False
 
     @staticmethod
-    def _key(kernel: KernelInput) -> str:
-        return Cache.key("examine", kernel.text, kernel.isa, kernel.kernel, kernel.launches)
+    def _key(kernel: KernelInput, replay_only: bool) -> str:
+        kind = "replay" if replay_only else "examine"
+        return Cache.key(kind, kernel.text, kernel.isa, kernel.kernel, kernel.launches)
 
     def _done(self, key: str, answer: Answer) -> None:
         if "ok" in answer and not hurried(answer["ok"].get("signature")):
@@ -136,11 +141,13 @@ class Examiner:
         """One thread: hands kernels to its worker process, and replaces it where it must."""
         process: subprocess.Popen[bytes] | None = None
         while (item := self._todo.get()) is not None:
-            key, kernel = item
+            key, kernel, replay_only = item
             start = time.perf_counter()
             try:
                 process = process or self._launch()
-                answer = _ask(process, kernel, self.limit_seconds) if process else _CLOSED.copy()
+                answer = _CLOSED.copy()
+                if process is not None:
+                    answer = _ask(process, kernel, replay_only, self.limit_seconds)
             except (OSError, ValueError) as error:
                 answer = {"error": f"the worker failed: {error}"}
             if answer.pop("ended", False) or (process is not None and process.poll() is not None):
@@ -177,13 +184,15 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def _ask(process: subprocess.Popen[bytes], kernel: KernelInput, limit: float) -> Answer:
+def _ask(
+    process: subprocess.Popen[bytes], kernel: KernelInput, replay_only: bool, limit: float
+) -> Answer:
     """Hand over a kernel and wait for its line; `ended` marks a worker that must go."""
     assert process.stdin is not None
     assert process.stdout is not None
     line = json.dumps({
         "name": kernel.name, "text": kernel.text, "isa": kernel.isa, "kernel": kernel.kernel,
-        "launches": kernel.launches,
+        "launches": kernel.launches, "replay_only": replay_only,
     })
     process.stdin.write(line.encode() + b"\n")
     process.stdin.flush()
@@ -208,19 +217,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def partition(
-    kernels: Iterable[KernelInput], examiner: Examiner, *,
+    kernels: Iterable[KernelInput], examiner: Examiner, *, replay_only: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Partition:
-    """`checker.api.partition` over an examiner."""
+    """`checker.api.partition` over an examiner; replay_only: at the launches, without the walk."""
     from checker import api
 
     inputs = list(kernels)
     items, errors = [], []
     for kernel in inputs:
-        examiner.submit(kernel)
+        examiner.submit(kernel, replay_only)
     for number, kernel in enumerate(inputs, 1):
         try:
-            items.append((kernel, examiner.result(kernel)))
+            items.append((kernel, examiner.result(kernel, replay_only)))
         except Reported as error:
             errors.append((kernel.name, str(error)))
         if progress is not None:

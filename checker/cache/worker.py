@@ -2,9 +2,9 @@
 
     python -m checker.cache.worker
 
-In: one line a kernel: name, text, isa, kernel, launches. Out: one line each: `{"ok": ...}` with the
-data of `checker.api.Examined`, or `{"error": message}`. Nothing is shared with the parent, so a
-kernel that runs out of time or memory takes nothing else along.
+In: one line a kernel: name, text, isa, kernel, launches, replay_only. Out: one line each: `{"ok":
+...}` with the data of `checker.api.Examined`, or `{"error": message}`. Nothing is shared with the
+parent, so a kernel that runs out of time or memory takes nothing else along.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from checker.errors import LaunchError, SamebitsError
-from checker.results import KernelInput
+from checker.results import KernelInput, Reason, Signature
 
-__all__ = ["answer", "main"]
+__all__ = ["answer", "by_replay", "main"]
 
 KEPT = 64  # replays shared between kernels with one signature
 
@@ -37,6 +37,35 @@ def answer(kernel: KernelInput, examine: Callable[..., Any], known: dict[Any, An
         return {"error": str(error)}
 
 
+def by_replay(kernel: KernelInput, *, known: Any = None) -> Any:
+    """Examine a kernel at its launches only: no walk, so no static signature."""
+    from checker import api
+
+    runs = [
+        api.replay_kernel(
+            kernel.text, facts, isa=kernel.isa, kernel=kernel.kernel, file=kernel.name
+        )
+        for facts in kernel.launches
+    ]
+    program = api.program_of(
+        kernel.text, isa=kernel.isa, kernel=kernel.kernel, file=kernel.name
+    )
+    reasons: list[Reason] = []
+    for run in runs:
+        reasons += run.findings
+        if run.nondeterministic:
+            reasons.append(Reason("nondeterministic", "the kernel has no fixed bits"))
+        if run.unsupported:
+            reasons.append(Reason("replay", str(run.unsupported)))
+    premises = sorted({"launch"}.union(*(run.premises for run in runs)))
+    signed = Signature("", kernel.kernel or kernel.name, program.isa, program.target, False)
+    return api.Examined(
+        kernel.name, signed, tuple((p.size_bytes, p.pointer) for p in program.params),
+        tuple(None if reasons else run.digest for run in runs), premises=tuple(premises),
+        reasons=tuple(reasons),
+    )
+
+
 def main() -> None:
     """Answer lines until the input ends."""
     from checker import api
@@ -49,7 +78,8 @@ def main() -> None:
             data["name"], data["text"], isa=data["isa"], kernel=data["kernel"],
             launches=tuple(data["launches"]),
         )
-        out.write(json.dumps(answer(kernel, api.examine, known)) + "\n")
+        examine = by_replay if data["replay_only"] else api.examine
+        out.write(json.dumps(answer(kernel, examine, known)) + "\n")
         out.flush()
 
 

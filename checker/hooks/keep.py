@@ -17,11 +17,12 @@ from pathlib import Path
 from checker import knobs
 from checker.cache import Cache, Examiner, open_default, partition
 from checker.errors import SamebitsError, UsageError
-from checker.results import EqualClass, KernelInput, Partition, Reason
+from checker.results import KernelInput, Partition, Reason
 
 __all__ = ["Baseline", "Kept", "Reference", "announce", "keep_equal"]
 
 REFERENCE = "<reference>"
+LAUNCH = ("auto", "first", "only", "always", "never")
 log = logging.getLogger("samebits.autotune")
 
 
@@ -95,8 +96,10 @@ def keep_equal(
     """Name the kernels that are proved bitwise equal to a reference.
 
     launch: what the kernels' launch facts are used for. "never": not at all. "auto": to decide what
-    the static engine leaves open. "always": for all of them, so that kernels which agree at this
-    launch only are kept too. The reference itself is always kept if it is in the list.
+    the static engine leaves open. "first": the other way round, the static engine decides what the
+    replay leaves open. "only": the static engine is not asked. "always": both for all of them.
+    With the last three, kernels that agree at this launch only are kept too. The reference itself
+    is always kept if it is in the list.
     store: where answers are kept; examiner: one that was handed the kernels already.
     """
     start = time.perf_counter()
@@ -144,37 +147,40 @@ def _only_reference(kernels: Sequence[KernelInput], reference: Reference, why: s
 def _keep(
     kernels: Sequence[KernelInput], reference: Reference, launch: str, asks: Examiner
 ) -> Kept:
-    if launch not in ("auto", "always", "never"):
-        raise UsageError(f"launch is auto, always or never, not {launch!r}")
+    if launch not in LAUNCH:
+        raise UsageError(f"launch is one of {', '.join(LAUNCH)}, not {launch!r}")
     if not kernels:
         raise UsageError("there is no kernel to choose from")
     name, extra, signature = _resolve(kernels, reference)
     pool = [*kernels, *extra]
-    if name:  # nothing else matters if the reference cannot be read
-        _need(next(k for k in pool if k.name == name), asks)
-    first = partition([replace(k, launches=()) for k in pool], asks)
-    if signature:
-        name = _by_signature(kernels, first, signature, asks)
-    classes = [set(one.members) for one in first.classes]
-    chosen = _class_of(first, name)
-    equal = set(chosen.members) if chosen else {name}
-    basis = chosen
-    facts = [kernel for kernel in pool if kernel.launches]
-    undecided = {n for n, _ in first.unproved} & {k.name for k in facts}
-    if launch == "always" or (launch == "auto" and undecided):
-        wanted = facts if launch == "always" or name in undecided else [
-            k for k in facts if k.name in undecided or k.name == name
-        ]
+    answers: list[Partition] = []
+    facts = {k.name for k in pool if k.launches} if launch != "never" else set()
+    if launch in ("first", "only") and name in facts:
+        answers.append(partition([k for k in pool if k.name in facts], asks, replay_only=True))
+        left = _open(answers[0])
+        pool = [k for k in pool if k.name == name or k.name not in facts or k.name in left]
+    if launch == "only":
+        if not answers:
+            raise UsageError("there are no launch facts for the reference")
+    elif not answers or len(pool) > 1:
+        static = [replace(k, launches=()) for k in pool]
+        if name and not answers:  # nothing else matters if the reference cannot be read
+            _need(next(k for k in static if k.name == name), asks)
+        answers.append(partition(static, asks))
+        if signature:
+            name = _by_signature(kernels, answers[-1], signature, asks)
+    open_ = _open(answers[-1]) & facts
+    if launch == "always" or (launch == "auto" and open_):
+        every = launch == "always" or name in open_
+        wanted = [k for k in pool if k.name in facts and (every or k.name in open_ | {name})]
         if any(k.name == name for k in wanted) and len(wanted) > 1:
-            second = partition(wanted, asks)
-            joint = _class_of(second, name)
-            if joint is not None:
-                equal |= set(joint.members)
-                basis = joint if set(joint.members) - set(chosen.members if chosen else ()) \
-                    else chosen
-            classes += [set(one.members) for one in second.classes]
-            first = _without(first, {m for one in second.classes for m in one.members})
-    return _kept(kernels, name, equal, basis, classes, first)
+            answers.append(partition(wanted, asks))
+    return _kept(kernels, name, answers)
+
+
+def _open(answer: Partition) -> set[str]:
+    """The names that an answer leaves without a class."""
+    return {name for name, _ in answer.unproved} | {name for name, _ in answer.errors}
 
 
 def _need(reference: KernelInput, asks: Examiner) -> None:
@@ -184,22 +190,31 @@ def _need(reference: KernelInput, asks: Examiner) -> None:
         raise UsageError(f"the reference cannot be read: {error}") from None
 
 
-def _kept(
-    kernels: Sequence[KernelInput], name: str, equal: set[str], basis: EqualClass | None,
-    classes: Sequence[set[str]], answer: Partition,
-) -> Kept:
-    joined = _join(classes)
+def _kept(kernels: Sequence[KernelInput], name: str, answers: Sequence[Partition]) -> Kept:
+    """Put the answers together: equality is transitive, at the weaker of their bases."""
+    joined = _join([set(one.members) for answer in answers for one in answer.classes])
     label = {member: number for number, one in enumerate(joined) for member in one}
+    equal = next((one for one in joined if name in one), {name})
+    mine = [one for answer in answers for one in answer.classes if name in one.members]
+    static = next((one for one in mine if one.basis == "static"), None)
+    enough = static is not None and equal <= set(static.members) | (equal - _names(kernels))
+    basis = static if enough else next((one for one in mine if one.basis != "static"), static)
     apart = knobs.separate((k.config, label[k.name]) for k in kernels if k.name in label)
-    names = {kernel.name for kernel in kernels}
-    unproved = [(n, _reason(reasons)) for n, reasons in answer.unproved if n in names]
-    unproved += [(n, message.splitlines()[0]) for n, message in answer.errors if n in names]
+    why = {n: _reason(reasons) for answer in answers for n, reasons in answer.unproved}
+    why |= {n: text.splitlines()[0] for answer in answers for n, text in answer.errors}
+    unproved = [(k.name, why[k.name]) for k in kernels if k.name in why and k.name not in label]
+    if not mine and any(name == n for n, _ in answers[-1].errors):
+        raise UsageError(f"the reference cannot be read: {why[name]}")
     return Kept(
         tuple(k.name for k in kernels if k.name in equal), name, len(kernels),
         basis.signature if basis else "", basis.basis if basis else "",
         basis.premises if basis else (), len(joined), tuple(unproved),
         apart.sentence() if len(joined) > 1 else "",
     )
+
+
+def _names(kernels: Sequence[KernelInput]) -> set[str]:
+    return {kernel.name for kernel in kernels}
 
 
 def _join(classes: Sequence[set[str]]) -> list[set[str]]:
@@ -214,14 +229,6 @@ def _join(classes: Sequence[set[str]]) -> list[set[str]]:
 
 def _reason(reasons: Sequence[Reason]) -> str:
     return reasons[0].message if reasons else "not modelled"
-
-
-def _without(answer: Partition, names: set[str]) -> Partition:
-    return replace(answer, unproved=tuple(row for row in answer.unproved if row[0] not in names))
-
-
-def _class_of(answer: Partition, name: str) -> EqualClass | None:
-    return next((one for one in answer.classes if name in one.members), None)
 
 
 def _resolve(

@@ -15,7 +15,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from checker.cache import Cache, Examiner, open_default
@@ -110,15 +110,21 @@ class Bitwise:
     ) -> list[Any]:
         tuner = self._tuner or _calling_tuner(self)
         label = getattr(getattr(tuner, "base_fn", None), "__name__", "kernel")
+        shared, launch = overlapping({**named, **kwargs}), self.launch
+        if shared and launch in ("always", "first"):
+            launch = "only"  # the static engine takes arguments for disjoint
         start = time.perf_counter()
         outside = self._outside(configs, before)
-        compiled = []
+        compiled: list[Compiled] = []
+        inputs: list[KernelInput] = []
         for config in [*configs, *outside]:
             one = _compile(tuner, config, named, kwargs)
             compiled.append(one)
             if one.text:  # examined by a worker while the next one is compiled
-                knobs = one.config.all_kwargs()
-                asks.submit(KernelInput(one.name, one.text, one.isa, config=knobs))
+                kernel = _input(tuner, one, named, kwargs, launch)
+                inputs.append(kernel)
+                replays = launch in ("first", "only") and bool(kernel.launches)
+                asks.submit(kernel if replays else replace(kernel, launches=()), replays)
         self.compile_seconds = time.perf_counter() - start
         good = [one for one in compiled[: len(configs)] if not one.error]
         if not good:
@@ -126,15 +132,14 @@ class Bitwise:
             kept = Kept(("",), str(configs[0]), len(configs), failed=f"nothing compiles: {why}")
             self._record(label, kept)
             return configs[:1]
-        shared = overlapping({**named, **kwargs})
-        inputs = [_input(tuner, one, named, kwargs, self.launch) for one in good]
+        inputs = inputs[: len(good)]
         reference = self._reference(good, compiled[len(configs):])
-        if shared and self.launch != "always":
-            why = f"the arguments {shared} overlap: give launch=\"always\" to decide that"
+        if shared and launch != "only":
+            why = f"the arguments {shared} overlap: give launch=\"only\" to decide that"
             first = inputs[reference].name if isinstance(reference, int) else inputs[0].name
             answer = Kept((first,), first, len(inputs), failed=why)
         else:
-            answer = keep_equal(inputs, reference, launch=self.launch, examiner=asks)
+            answer = keep_equal(inputs, reference, launch=launch, examiner=asks)
         self._record(label, answer)
         kept_names = set(answer.names)
         kept_configs = [
@@ -262,7 +267,7 @@ def _input(
     facts: dict[str, Any] | None = None
     if launch != "never":
         try:
-            facts = launch_facts(tuner, one, named, kwargs, everything=launch == "always")
+            facts = launch_facts(tuner, one, named, kwargs, everything=launch in ("always", "only"))
         except Exception:  # no facts, no replay: the static engine decides alone
             facts = None
     return KernelInput(

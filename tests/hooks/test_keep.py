@@ -12,6 +12,7 @@ import pytest
 from checker.hooks import Baseline, keep_equal
 from checker.hooks.keep import announce
 from checker.results import KernelInput
+from tests import toy_engine
 
 pytestmark = pytest.mark.usefixtures("toy")
 FACTS = ({"grid": [1, 1, 1]},)
@@ -110,6 +111,23 @@ def test_launch_facts_decide_more_only_when_asked_or_needed() -> None:
     kept = keep_equal(sweep, launch="always")
     assert (kept.names, kept.basis) == (("a", "b"), "launch")
     assert keep_equal(sweep, launch="perhaps").failed
+
+
+def test_the_replay_may_come_first_or_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from checker.cache import worker
+
+    monkeypatch.setattr(worker, "by_replay", toy_engine.examine)
+    sweep = [
+        kernel("a", "fold 1\n$launch 1", launches=FACTS),
+        kernel("b", "fold 1\n$launch 2", launches=FACTS),
+        kernel("c", "fold 1\n$launch 1"),
+        kernel("d", "fold 2", launches=FACTS),
+    ]
+    kept = keep_equal(sweep, launch="first")
+    assert (kept.names, kept.basis) == (("a", "b", "c"), "launch")
+    kept = keep_equal(sweep, launch="only")
+    assert (kept.names, kept.basis) == (("a", "b"), "launch")
+    assert keep_equal(sweep, "c", launch="only").failed
 
 
 def test_names_need_not_be_unique_and_nothing_is_no_error() -> None:

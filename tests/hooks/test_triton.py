@@ -197,6 +197,20 @@ def test_overlapping_arguments_get_no_static_verdict() -> None:
     assert "x and o overlap" in hook.report.failed
 
 
+@pytest.mark.parametrize("launch", ["always", "first", "only"])
+def test_overlapping_arguments_are_left_to_the_replay(
+    launch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("checker.cache.worker.by_replay", by_block)
+    hook = bitwise(launch=launch)
+    x = Tensor("fp16", 4, 60)
+    kernel = tuned(hook, configs(64, 512))
+    kernel[(4,)](x, Tensor("fp16", 4, address=x.address + 8), 60)
+    assert all(k.launches for k in EXAMINED if k.name in hook.report.names)
+    assert timed(kernel) == {"64", "512"}
+    assert EXAMINED[-1].launches[0]["args"][1]["alias"] == "x"
+
+
 def test_grid_functions_and_heuristics() -> None:
     hook = bitwise(launch="always")
     fn = triton.heuristics({"BLOCK": lambda args: 128 if args["n"] > 64 else 64})(rowsum)
