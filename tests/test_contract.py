@@ -60,31 +60,93 @@ def test_explicit_rounding_is_never_fused_and_needs_no_premise(body: str) -> Non
     "mul.f32 %f1, %f2, %f3; add.f32 %f0, %f1, %f1;",
     f"mul.f32 %f1, %f2, %f3; {BRANCH} add.f32 %f0, %f1, %f4; L:",
 ], ids=["second-use", "stored", "twice", "branch"])
-def test_measured_not_to_fuse(body: str) -> None:
+def test_known_not_to_fuse(body: str) -> None:
     ops, premises = done(body)
     assert not any("ffma" in op for op in ops)
     assert premises == {MEASURED}
 
 
+def test_every_sum_of_a_product_is_fused_or_none() -> None:
+    both, _ = done("mul.f32 %f1, %f2, %f3; add.f32 %f0, %f1, %f4; sub.f32 %f7, %f5, %f1;")
+    assert [op.split(" = ")[1].split(" ")[0] for op in both] == ["ffma", "fneg", "ffma"]
+    none, premises = done("mul.f32 %f1, %f2, %f3; add.f32 %f0, %f1, %f4; add.rn.f32 %f7, %f5, %f1;")
+    assert not any("ffma" in op for op in none)
+    assert premises == {MEASURED}
+
+
+def test_the_first_of_two_products_is_fused() -> None:
+    ops, premises = done("mul.f32 %f1, %f2, %f3; mul.f32 %f4, %f5, %f6; add.f32 %f0, %f4, %f1;")
+    assert ops == ["%f1 = fmul <f32 contract> %f2, %f3", "%f0 = ffma <f32> %f5, %f6, %f1"]
+    assert premises == {MEASURED}
+
+
+def test_packed_halves_are_fused_together() -> None:
+    p = contract(program("mul.bf16x2 %r1, %r2, %r3; add.bf16x2 %r0, %r1, %r4;"
+                         " st.global.b32 [%rd1], %r0;"))
+    fused = [op for op in p.ops if op.name == "ffma"]
+    assert len(fused) == 2
+    assert not any(op.name == "fadd" for op in p.ops)
+    assert p.premises == {MEASURED}
+
+
 @pytest.mark.parametrize("body", [
-    "mul.f64 %fd1, %fd2, %fd3; add.f64 %fd0, %fd1, %fd4;",
-    "mul.f16 %rs1, %rs2, %rs3; add.f16 %rs0, %rs1, %rs4;",
-    "mul.bf16x2 %r1, %r2, %r3; add.bf16x2 %r0, %r1, %r4;",
-    "mul.f32x2 %rd4, %rd5, %rd6; add.f32x2 %rd7, %rd4, %rd8;",
-    "mul.f32 %f1, %f2, %f3; add.ftz.f32 %f0, %f1, %f4;",
-    "mul.f32 %f1, %f2, %f3; add.sat.f32 %f0, %f1, %f4;",
-    "mul.f32 %f1, %f2, %f3; @%p1 add.f32 %f0, %f1, %f4;",
-    "mul.f32 %f1, %f2, %f3; mul.f32 %f4, %f5, %f6; add.f32 %f0, %f1, %f4;",
-    "mul.f32 %f1, %f2, %f3; neg.f32 %f4, %f1; add.f32 %f0, %f4, %f5;",
-    "mul.f32 %f1, %f2, %f3; mov.f32 %f4, %f1; add.f32 %f0, %f4, %f5;",
-    "mul.f32 %f1, %f2, %f3; bra.uni L; L: add.f32 %f0, %f1, %f4;",
     "L: add.f32 %f0, %f1, %f4; mul.f32 %f1, %f2, %f3; @%p1 bra L;",
-], ids=["f64", "f16", "bf16x2", "f32x2", "ftz", "sat", "guard", "two-products", "neg", "mov",
-        "jump", "loop"])
+    "mul.f32 %f1, %f2, %f3; mov.f32 %f4, %f5; @%p1 mov.f32 %f4, %f1; add.f32 %f0, %f4, %f6;",
+    "mul.f32 %f1, %f2, %f3; mul.f32 %f4, %f3, %f2; add.f32 %f0, %f1, %f4;",
+    "mul.f32 %f1, %f2, %f3; mul.f32 %f4, %f5, %f6; add.f32 %f0, %f1, %f4; add.f32 %f7, %f4, %f6;",
+    "mov.f32 %f9, %f5; L: add.f32 %f0, %f9, %f0; mul.f32 %f1, %f2, %f0; mov.f32 %f9, %f1;"
+    " @%p1 bra L;",
+], ids=["loop", "guarded-move", "equal-products", "shared-products", "loop-carried"])
 def test_unmeasured_pairs_stay_and_are_named(body: str) -> None:
     ops, premises = done(body)
     assert not any("ffma" in op for op in ops)
     assert UNCERTAIN in premises
+
+
+def test_other_targets_follow_the_rule_but_are_named() -> None:
+    from dataclasses import replace
+    p = program("mul.f32 %f1, %f2, %f3; add.f32 %f0, %f1, %f4; st.global.f32 [%rd1], %f0;")
+    assert UNCERTAIN in contract(replace(p, target="sm_75")).premises
+
+
+# --- divisions --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("divisor", "inverse"), [
+    ("0f40400000", "0x3eaaaaab"), ("0f42C80000", "0x3c23d70a"), ("0fC0000000", "0xbf000000"),
+    ("0f3F000001", "0x3ffffffe"), ("0f7E800000", "0x800000"),
+])
+def test_division_by_a_literal_is_a_product(divisor: str, inverse: str) -> None:
+    ops, premises = done(f"div.full.f32 %f0, %f2, {divisor};")
+    assert ops == [f"%f0 = fmul <f32 contract> %f2, {inverse}:32"]
+    assert premises == {MEASURED}
+
+
+def test_a_moved_literal_counts_and_the_product_fuses() -> None:
+    ops, _ = done("mov.f32 %f3, 0f40400000; div.approx.f32 %f1, %f2, %f3; add.f32 %f0, %f1, %f4;")
+    assert ops[-1] == "%f0 = ffma <f32> %f2, 0x3eaaaaab:32, %f4"
+
+
+@pytest.mark.parametrize("divisor", ["0f00000000", "0f7F000000", "0f00400000", "0f7F800000"])
+def test_extreme_divisors_stay_divisions(divisor: str) -> None:
+    assert not any("fmul" in op for op in done(f"div.full.f32 %f0, %f2, {divisor};")[0])
+
+
+def approximations(body: str) -> list[str]:
+    """Names of the approximations after the pass."""
+    p = contract(program(body + " st.global.f32 [%rd1], %f0;"))
+    return [op.attr.fn for op in p.ops if op.name == "fapprox"]
+
+
+def test_a_quotient_fuses_into_a_plain_sum_only() -> None:
+    quotient = "div.full.f32 %f1, %f2, %f3; "
+    assert approximations(quotient + "add.f32 %f0, %f1, %f4;") == ["divfma.full"]
+    assert approximations(quotient + "add.rn.f32 %f0, %f1, %f4;") == ["div.full"]
+    assert approximations(quotient + "mul.f32 %f0, %f1, %f4;") == ["div.full"]
+
+
+def test_an_approximation_of_a_literal_is_not_the_unit_s() -> None:
+    assert approximations("rcp.approx.ftz.f32 %f0, 0f40400000;") == ["rcp.approx@literal"]
 
 
 def test_a_product_without_a_sum_is_nobodys_premise() -> None:

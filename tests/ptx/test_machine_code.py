@@ -1,0 +1,48 @@
+"""The contraction pass against the machine code of a real assembler, case by case."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from checker.contract import UNCERTAIN, contract
+from checker.core import Approx, Program
+from checker.lower import lower
+from checker.parse import parse
+from tests.ptx.device.contraction import CASES, STORED, source
+
+MACHINE: dict[str, dict[str, int]] = json.loads(STORED.read_text())
+# Differences that are none: the machine multiplies the literals beforehand, shares the product
+# that is written twice, and scales around `rcp`.
+MULTIPLIES = {"literals": -1, "product-written-twice": -1, "rcp-add": 1}
+
+
+def model(program: Program) -> dict[str, int]:
+    """Instructions that the model has, packed halves counted once, dead ones left out."""
+    used: set[int] = set()
+    while True:
+        before = len(used)
+        for op in program.ops:
+            if not op.dst or op.name == "load" or not used.isdisjoint(op.dst):
+                used |= {s for s in op.src if isinstance(s, int)}
+                used |= {op.guard.reg} if op.guard else set()
+        if len(used) == before:
+            break
+    found: dict[str, set[int]] = {"fma": set(), "mul": set(), "add": set()}
+    for op in program.ops:
+        kind = {"ffma": "fma", "fmul": "mul", "fadd": "add", "fsub": "add"}.get(op.name)
+        if op.name == "fapprox" and isinstance(op.attr, Approx):
+            kind = "fma" if "fma." in op.attr.fn else "mul" if op.attr.fn[:3] == "div" else None
+        if kind and not used.isdisjoint(op.dst):
+            found[kind].add(op.site)
+    return {kind: len(sites) for kind, sites in found.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pass_agrees_with_the_machine_code(name: str) -> None:
+    p = contract(lower(parse(source(CASES[name]), isa="ptx")))
+    assert UNCERTAIN not in p.premises
+    got = model(p)
+    got["mul"] += MULTIPLIES.get(name, 0)
+    assert got == MACHINE[name]
