@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from corpus.campaigns import cross, morph, mutate, truth
+from corpus.campaigns import cross, drift, fuzz, morph, mutate, truth
 
 CAMPAIGNS: dict[str, Callable[[str, int, int, str, int | None, int], int]] = {
     "mutate": mutate.main, "morph": morph.main, "cross": cross.main,
-    "truth": truth.main,
+    "truth": truth.main, "fuzz": fuzz.main, "drift": drift.main,
 }
 
 
