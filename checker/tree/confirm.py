@@ -37,12 +37,8 @@ class View:
             elif node.op == "mux" and node.table is not None:
                 index = int(node.table[lane])
                 rewriter, node = rewriter.option(node, index), node.args[index]
-            elif node.op == "select" and rewriter.known \
-                    and rewriter.logic.implies(rewriter.known, node.args[0]):
-                node = node.args[1]
-            elif node.op == "select" and rewriter.known and rewriter.logic.implies(
-                    rewriter.known, rewriter.logic.negate(node.args[0])):
-                node = node.args[2]
+            elif node.op == "select" and rewriter.known and rewriter.decided(node.args[0]):
+                node = node.args[rewriter.decided(node.args[0])]
             else:
                 break
         self.node, self.lane, self.rewriter = node, lane, rewriter

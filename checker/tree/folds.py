@@ -53,24 +53,23 @@ class Fold:
         A state is an accumulator in a lane. Two systems of n states each are told apart within
         2 n rounds, n being the number of classes that a lane can reach.
         """
-        base = {self.counter: key(f"kappa level {self.level}")}
+        base = rewriter.counted(self.counter, f"kappa level {self.level}")
         start = [rewriter.h(i) for i in self.inits]
         current = [mix(key("phi"), h) for h in start]
         groups = _lane_groups(self)
         done, limit = 0, len(self.phis) + 1
         while done < limit:
-            current = self._round(rewriter, base, start, current)
+            current = self._round(base, start, current)
             done += 1
             if done == len(self.phis) + 1 or (groups is not None and done == limit):
                 classes = _classes(current, groups)
                 limit = max(limit, 2 * classes + 1)
                 if limit > MAX_ROUNDS:
                     raise Fuel("the accumulators of a loop")
-        return current, rewriter.child({**base, **dict(zip(self.phis, current, strict=True))}), done
+        return current, base.child(dict(zip(self.phis, current, strict=True))), done
 
-    def _round(self, rewriter: Rewriter, base: dict[Node, Hash], start: list[Hash],
-               current: list[Hash]) -> list[Hash]:
-        inner = rewriter.child({**base, **dict(zip(self.phis, current, strict=True))})
+    def _round(self, base: Rewriter, start: list[Hash], current: list[Hash]) -> list[Hash]:
+        inner = base.child(dict(zip(self.phis, current, strict=True)))
         cond = inner.h(self.cond)
         return [ordered(key("phi"), [mix(key("init"), h), inner.h(s), cond])
                 for h, s in zip(start, self.steps, strict=True)]

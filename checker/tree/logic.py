@@ -103,6 +103,13 @@ class Logic:
     # -- combinations
     def negate(self, p: Node) -> Node:
         """Return not p."""
+        made = self.forest.negated.get(p)
+        if made is None:
+            made = self.forest.negated[p] = self._negate(p)
+            self.forest.negated[made] = p
+        return made
+
+    def _negate(self, p: Node) -> Node:
         forest = self.forest
         if p.op == "lanes" and p.table is not None:
             return forest.lanes_node(~p.table)

@@ -272,7 +272,9 @@ class Forest:
         self.interned: dict[bytes, Node] = {}
         self.bits: dict[int, Node] = {}  # dependence bit -> the atom it stands for
         self.gathers: dict[tuple[int, bytes], Node] = {}
-        self.fold_hash: Callable[[Node], Hash] | None = None
+        self.frames: dict[Any, Any] = {}  # rewriters behind gathers, shared by all outputs
+        self.implied: dict[Any, dict[Node, int]] = {}
+        self.negated: dict[Node, Node] = {}
         self.site = -1
         self.true = self.lanes_node(np.ones(lanes, dtype=bool))
         self.false = self.lanes_node(np.zeros(lanes, dtype=bool))

@@ -61,29 +61,46 @@ class Rewriter:
         self.mask = SELECT_BIT if self.known else 0
         for p in self.pivots:
             self.mask |= p.deps
+        self.reach = self.mask & ~SELECT_BIT
         self.fixed: dict[Node, Hash] = {}
+        self.outer: Rewriter | None = None
+        self.children: dict[tuple[Node, str], Rewriter] = {}
         self.moved: dict[Node, Poly | None] = {}
         self.values = Values(logic.forest)
+        name = tuple(k.serial for k in self.known)
+        self.implied = logic.forest.implied.setdefault(name, {})
         self.need = np.ones(logic.forest.lanes, dtype=bool) if need is None else need
-        self.frames: dict[bytes, Rewriter] = {}
+        self.frames: set[Any] = set()
         self.entered: dict[Node, Rewriter] = {}
         self.parts: dict[tuple[Node, int], Rewriter] = {}
         self.options: dict[tuple[Node, int], Rewriter] = {}
         self.tables = [p for p in self.pivots.values() if isinstance(p.offset, np.ndarray)]
 
     def child(self, fixed: dict[Node, Hash]) -> Rewriter:
-        """Return a rewriter that gives some symbols (of a loop) other hashes."""
+        """Return a rewriter that gives some symbols (of a loop) other hashes.
+
+        What does not depend on those symbols is left to this rewriter.
+        """
+        own = 0
+        for node in fixed:
+            own |= node.deps
         free = [p for p in self.pivots.values() if p.atom not in fixed]
         other = Rewriter(self.logic, free, self.known, self.need)
         other.fixed = {**self.fixed, **fixed}
-        other.mask = self.mask
-        for node in other.fixed:
-            other.mask |= node.deps
+        other.outer, other.mask = self, own
+        other.frames = self.frames
         return other
+
+    def counted(self, counter: Node, name: str) -> Rewriter:
+        """Return the child for the inside of a loop with this counter, made once."""
+        made = self.children.get((counter, name))
+        if made is None:
+            made = self.children[(counter, name)] = self.child({counter: key(name)})
+        return made
 
     def enter(self, node: Node) -> Rewriter:
         """Return the rewriter for what lies behind a gather."""
-        if not self.tables:
+        if not self.tables and not self.known:
             return self
         known = self.entered.get(node)
         if known is None:
@@ -113,7 +130,7 @@ class Rewriter:
 
     def part(self, node: Node, index: int) -> Rewriter:
         """Return the rewriter for one part of a row over k."""
-        if not self.tables or not node.args[index].deps & self.mask:
+        if not (self.tables or self.known) or not node.args[index].deps & self.mask:
             return self
         known = self.parts.get((node, index))
         if known is None:
@@ -127,30 +144,53 @@ class Rewriter:
         """Return the rewriter for a value of which lane looker[i] looks at lane table[i]."""
         inside = kid.deps
         relevant = [p for p in self.tables if inside & p.atom.deps]
+        on = self.need[looker]
         if all(bool((p.offset[table] == p.offset[looker]).all()) for p in relevant):
-            return self
+            kept = self._still_known(self, table[on], looker[on])
+            if len(kept) == len(self.known):
+                return self
+            return self._made(list(self.pivots.values()), self._seen(table[on]), inside, kept)
         if any(n.deps & inside and h.shape[1] > 1 for n, h in self.fixed.items()):
             raise Conflict
-        on = self.need[looker]
         table, looker = table[on], looker[on]
-        need = np.zeros(len(self.need), dtype=bool)
-        need[table] = True
+        need = self._seen(table)
         pivots = []
         for p in self.pivots.values():
+            if not inside & p.atom.deps:
+                continue
             offset = p.offset
-            if p in self.tables:
+            if p in relevant:
                 offset = np.zeros(len(self.need), dtype=np.int64)
-                if p in relevant:
-                    offset[table] = p.offset[looker]
-                    if bool((offset[table] != p.offset[looker]).any()):
-                        raise Conflict
+                offset[table] = p.offset[looker]
+                if bool((offset[table] != p.offset[looker]).any()):
+                    raise Conflict
             pivots.append(Pivot(p.atom, p.y, p.scale, offset, p.lifted))
-        return self._made(pivots, need)
+        bare = self._made(pivots, need, inside, [])
+        kept = self._still_known(bare, table, looker)
+        return self._made(pivots, need, inside, kept) if kept else bare
 
-    def _made(self, pivots: list[Pivot], need: npt.NDArray[np.bool_]) -> Rewriter:
+    def _seen(self, table: Any) -> npt.NDArray[np.bool_]:
+        need = np.zeros(len(self.need), dtype=bool)
+        need[table] = True
+        return need
+
+    def _still_known(self, other: Rewriter, table: Any, looker: Any) -> list[Node]:
+        """Return the conjuncts that say of the lane looked at what they say of the looker."""
+        kept = []
+        for k in self.known:
+            here, there = self.h(k), other.h(k)
+            here = here[:, looker] if here.shape[1] > 1 else here
+            there = there[:, table] if there.shape[1] > 1 else there
+            if bool((here == there).all()):
+                kept.append(k)
+        return kept
+
+    def _made(self, pivots: list[Pivot], need: npt.NDArray[np.bool_], inside: int = -1,
+              known: list[Node] | None = None) -> Rewriter:
         """Return the one rewriter with these offsets for these lanes.
 
-        An offset that all those lanes share holds for every lane they may look at.
+        An offset that all those lanes share holds for every lane they may look at. What is known
+        of symbols that the value does not hold is left out, so that many outputs share it.
         """
         lanes = np.flatnonzero(need)
         settled = []
@@ -159,19 +199,25 @@ class Rewriter:
                     and bool((p.offset[lanes] == p.offset[lanes[0]]).all()):
                 p = Pivot(p.atom, p.y, p.scale, int(p.offset[lanes[0]]), p.lifted)
             settled.append(p)
-        pivots = settled
-        if not any(isinstance(p.offset, np.ndarray) for p in pivots):
+        if not any(isinstance(p.offset, np.ndarray) for p in settled):
             need = np.ones(len(need), dtype=bool)
-        name = need.tobytes() + b"".join(
-            p.offset.tobytes() if isinstance(p.offset, np.ndarray) else str(p.offset).encode()
-            for p in pivots)
-        made = self.frames.get(name)
+        known = list(self.known) if known is None else known
+        known = [k for k in known if not k.deps & ~3 & ~inside]
+        fixed = {n: h for n, h in self.fixed.items() if h.shape[1] == 1 and n.deps & inside}
+        name = (need.tobytes(), tuple(k.serial for k in known),
+                tuple((n.serial, h.tobytes()) for n, h in fixed.items()),
+                tuple((p.atom.serial, p.y.serial, p.scale, p.offset.tobytes()
+                       if isinstance(p.offset, np.ndarray) else p.offset) for p in settled))
+        made = self.logic.forest.frames.get(name)
         if made is None:
-            made = Rewriter(self.logic, pivots, self.known, need)
-            made.fixed = {n: h for n, h in self.fixed.items() if h.shape[1] == 1}
-            made.mask = self.mask
+            made = Rewriter(self.logic, settled, known, need)
+            made.fixed = fixed
+            for n in fixed:
+                made.mask |= n.deps
             made.frames = self.frames
-            self.frames[name] = made
+            self.logic.forest.frames[name] = made
+        if name not in self.frames:
+            self.frames.add(name)
             if len(self.frames) > MAX_FRAMES:
                 raise Conflict
         return made
@@ -180,7 +226,7 @@ class Rewriter:
     def h(self, root: Node) -> Hash:
         """Return the hash of a node, [2, 1 | lanes]."""
         if not root.deps & self.mask:
-            return root.h
+            return root.h if self.outer is None else self.outer.h(root)
         memo = self.memo
         stack = [root]
         while stack:
@@ -212,14 +258,14 @@ class Rewriter:
     def of(self, node: Node) -> Hash:
         """Return the hash of a child (mostly computed already)."""
         if not node.deps & self.mask:
-            return node.h
+            return node.h if self.outer is None else self.outer.of(node)
         h = self.memo.get(node)
         return self.h(node) if h is None else h
 
     def aux_of(self, node: Node) -> Hash | None:
         """Return the member sum of an order-free group."""
         if not node.deps & self.mask:
-            return node.aux
+            return node.aux if self.outer is None else self.outer.aux_of(node)
         self.h(node)
         return self.aux[node]
 
@@ -231,14 +277,24 @@ class Rewriter:
         if node.op == "fold":
             return collapse(node.extra.hash(self))
         if node.op == "select" and self.known:
-            p, a, b = node.args
-            if self.logic.implies(self.known, p):
-                return self.of(a)
-            if self.logic.implies(self.known, self.logic.negate(p)):
-                return self.of(b)
+            side = self.decided(node.args[0])
+            if side:
+                return self.of(node.args[side])
         h, aux = hash_node(node, self)
         self.aux[node] = aux
         return h if node.op == "krow" else collapse(h)
+
+    def decided(self, p: Node) -> int:
+        """Return 1 where the known conjuncts imply p, 2 where they refute it, else 0."""
+        side = self.implied.get(p)
+        if side is None:
+            side = 0
+            if self.logic.implies(self.known, p):
+                side = 1
+            elif self.logic.implies(self.known, self.logic.negate(p)):
+                side = 2
+            self.implied[p] = side
+        return side
 
     def poly(self, poly: Poly) -> Hash:
         """Return the hash of a polynomial (its atoms are hashed first)."""
@@ -254,8 +310,8 @@ class Rewriter:
             return
         for mono in poly.terms:
             for atom in mono:
-                if atom.op in ("sext", "zext") and atom.poly is not None and atom.deps & self.mask \
-                        and atom not in self.moved:
+                if atom.op in ("sext", "zext") and atom.poly is not None \
+                        and atom.deps & self.reach and atom not in self.moved:
                     self._lift(atom.poly)
                     self.moved[atom] = self._lifted(atom)
 

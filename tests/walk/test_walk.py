@@ -90,6 +90,17 @@ def test_an_exchange_between_lanes_is_not_a_copy() -> None:
     assert equal(_exchange(1), _exchange(1))
 
 
+def test_a_guard_says_nothing_of_another_lane() -> None:
+    """A masked load behind an exchange keeps its mask: the reader's guard is not the owner's."""
+    plain = _exchange(1)
+    masked = plain.replace("    ld.global.f32 %f1", "    mov.f32 %f1, 0f00000000;\n"
+                           "    @%p1 ld.global.f32 %f1")
+    assert not equal(plain, masked)
+    alone = _copy().replace("    ld.global.f32 %f1", "    mov.f32 %f1, 0f00000000;\n"
+                            "    @%p1 ld.global.f32 %f1")
+    assert equal(_copy(), alone)  # its own guard it may use
+
+
 def _through_shared(xor: int, barrier: bool = True, back: int = 0) -> str:
     """out[i] = a[i], stored to shared memory at a swizzled place and read back by another lane."""
     sync = "bar.sync 0;" if barrier else ""
