@@ -114,11 +114,16 @@ class Bitwise:
         if shared and launch in ("always", "first"):
             launch = "only"  # the static engine takes arguments for disjoint
         start = time.perf_counter()
-        outside = self._outside(configs, before)
+        asked = self.reference
+        if isinstance(asked, int):  # of the configurations as they were written down
+            asked = before[asked]
+        outside = _outside(asked, configs, before)
         compiled: list[Compiled] = []
         inputs: list[KernelInput] = []
         for config in [*configs, *outside]:
             one = _compile(tuner, config, named, kwargs)
+            if any(one.name == other.name for other in compiled):
+                one = replace(one, name=f"{one.name} #{len(compiled)}")
             compiled.append(one)
             if one.text:  # examined by a worker while the next one is compiled
                 kernel = _input(tuner, one, named, kwargs, launch)
@@ -133,7 +138,7 @@ class Bitwise:
             self._record(label, kept)
             return configs[:1]
         inputs = inputs[: len(good)]
-        reference = self._reference(good, compiled[len(configs):])
+        reference = _reference(asked, good, compiled[len(configs):])
         if shared and launch != "only":
             why = f"the arguments {shared} overlap: give launch=\"only\" to decide that"
             first = inputs[reference].name if isinstance(reference, int) else inputs[0].name
@@ -147,40 +152,6 @@ class Bitwise:
             if kernel.name in kept_names
         ]
         return kept_configs or [good[0].config]
-
-    def _outside(self, configs: Sequence[Any], before: Sequence[Any]) -> list[Any]:
-        """A named reference that the user's own pruning dropped: compiled, never kept."""
-        if isinstance(self.reference, (Mapping, str)) or hasattr(self.reference, "all_kwargs"):
-            if _is_first(self.reference) or _find(configs, self.reference) is not None:
-                return []
-            found = _find(before, self.reference)
-            if found is not None:
-                return [before[found]]
-            if hasattr(self.reference, "all_kwargs"):
-                return [self.reference]
-        return []
-
-    def _reference(self, good: Sequence[Compiled], outside: Sequence[Compiled]) -> Any:
-        """The reference as `keep_equal` takes it."""
-        asked = self.reference
-        if _is_first(asked):
-            return 0
-        if isinstance(asked, int):
-            return asked
-        if isinstance(asked, (Baseline, KernelInput)):
-            return asked
-        if hasattr(asked, "asm"):
-            return KernelInput("reference", *_assembly(asked))
-        if outside:
-            if outside[0].error:
-                raise UsageError(f"the reference does not compile: {outside[0].error}")
-            return KernelInput("reference", outside[0].text, outside[0].isa)
-        if isinstance(asked, str) and (asked.startswith("sb1") or "\n" in asked):
-            return asked if asked.startswith("sb1") else KernelInput("reference", asked)
-        found = _find([one.config for one in good], asked)
-        if found is None:
-            raise UsageError(f"no configuration that compiles is {asked!r}")
-        return found
 
     def _record(self, label: str, kept: Kept) -> None:
         self.report = kept
@@ -202,6 +173,38 @@ def bitwise(
     kernel may take; a kernel that takes longer is dropped.
     """
     return Bitwise(reference, launch=launch, cache=cache, log=log, limit=limit)
+
+
+def _outside(asked: Any, configs: Sequence[Any], before: Sequence[Any]) -> list[Any]:
+    """A named reference that the user's own pruning dropped: compiled, never kept."""
+    if not isinstance(asked, (Mapping, str)) and not hasattr(asked, "all_kwargs"):
+        return []
+    if _is_first(asked) or _find(configs, asked) is not None:
+        return []
+    found = _find(before, asked)
+    if found is not None:
+        return [before[found]]
+    return [asked] if hasattr(asked, "all_kwargs") else []
+
+
+def _reference(asked: Any, good: Sequence[Compiled], outside: Sequence[Compiled]) -> Any:
+    """The reference as `keep_equal` takes it."""
+    if _is_first(asked):
+        return 0
+    if isinstance(asked, (Baseline, KernelInput)):
+        return asked
+    if hasattr(asked, "asm"):
+        return KernelInput("reference", *_assembly(asked))
+    if outside:
+        if outside[0].error:
+            raise UsageError(f"the reference does not compile: {outside[0].error}")
+        return KernelInput("reference", outside[0].text, outside[0].isa)
+    if isinstance(asked, str) and (asked.startswith("sb1") or "\n" in asked):
+        return asked if asked.startswith("sb1") else KernelInput("reference", asked)
+    found = _find([one.config for one in good], asked)
+    if found is None:
+        raise UsageError(f"no configuration that compiles is {asked!r}")
+    return found
 
 
 def _is_first(asked: Any) -> bool:
