@@ -56,6 +56,18 @@ class StepModel:
         """Products of one (full) step."""
         return len(self.steps[0])
 
+    @property
+    def keeps_accumulator(self) -> bool:
+        """A step whose products are all zero returns its accumulator, whatever it is (-0 aside).
+
+        False for fp8 steps that cut the accumulator to 13 fraction bits: there it holds only for
+        an accumulator that is a literal zero or came out of such a step; and for CDNA2, which
+        flushes subnormal accumulators.
+        """
+        if self.kind == "fused":
+            return self.result_bits == (10 if self.acc_type == "f16" else 23)
+        return self.kind != "pairs"
+
 
 @dataclass(frozen=True, slots=True)
 class _Row:

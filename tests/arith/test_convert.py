@@ -183,3 +183,17 @@ def test_powers_of_two() -> None:
     assert apply("fcvt", Conv("f32", "ue8m0", "rp", satfinite=True), x).tolist() == [128, 254, 0, 0]
     with pytest.raises(ValueError):
         apply("fcvt", Conv("f32", "ue8m0", "rn"), x)
+
+
+@pytest.mark.parametrize("dst", ["e4m3", "e5m2", "e2m1"])
+def test_every_half_to_small_types(dst: str) -> None:
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    got = apply("fcvt", Conv("f16", dst, "rn", satfinite=True), bits)
+    for b in range(0, 1 << 16, 3):
+        assert got[b] == reference.round_bits(dst, reference.value("f16", b), "rn", True)
+
+
+def test_a_nan_cut_to_tf32_may_become_infinite() -> None:
+    bits = np.array([0x7F800001, 0x7FBFFFFF], np.uint32)
+    assert apply("fcvt", Conv("f32", "tf32", "rna"), bits).tolist() == [0x7F800000, 0x7FBFE000]
+    assert apply("fcvt", Conv("f32", "tf32", "rn"), bits).tolist() == [0x7FFFE000, 0x7FFFE000]

@@ -80,15 +80,24 @@ def test_products_of_a_symmetric_step_may_be_permuted(what: tuple) -> None:
     assert (mma(step, a, b, c) == mma(step, a[:, order], b[order], c)).all()
 
 
-def test_zero_products_leave_an_accumulator_alone() -> None:
-    for what in (("mma.sync", "sm_90", "f16", 16), ("mma.sync", "sm_80", "bf16", 16),
-                 ("tcgen05", "sm_100", "e5m2", 32)):
-        step = model(*what)
-        c = stream(1, 64).astype(np.uint32).reshape(8, 8)
-        c[np.isnan(c.view(np.float32))] = 0
-        zero = np.zeros((8, sum(map(len, step.steps))), bits_dtype(FORMATS[step.a_type].width))
-        assert (mma(step, zero, zero.T, c) == c).all()
-    minus = np.full((8, 8), 0x80000000, np.uint32)
+@pytest.mark.parametrize("what", [
+    ("mma.sync", "sm_90", "f16", 16), ("mma.sync", "sm_80", "bf16", 16),
+    ("tcgen05", "sm_100", "e5m2", 32), ("wgmma", "sm_90", "e4m3", 32),
+    ("mma.sync", "sm_90", "e4m3", 32), ("mma.sync", "sm_89", "e4m3", 16),
+    ("mfma", "gfx942", "f16", 8), ("mfma", "gfx942", "e4m3fnuz", 16),
+    ("mfma", "gfx90a", "f16", 16), ("mfma", "gfx908", "f16", 4), ("mfma", "gfx942", "f32", 4),
+])
+def test_zero_products_and_the_accumulator(what: tuple) -> None:
+    step = model(*what)
+    c = stream(1, 400).astype(np.uint32).reshape(20, 20)
+    c[:4] &= np.uint32(0x807FFFFF)  # subnormals
+    c[np.isnan(c.view(np.float32)) | (c == 0x80000000)] = 0
+    zero = np.zeros((20, sum(map(len, step.steps))), bits_dtype(FORMATS[step.a_type].width))
+    got = mma(step, zero, zero.T, c)
+    assert (got == c).all() == step.keeps_accumulator
+    if not step.keeps_accumulator:  # after one step it does hold
+        assert (mma(step, zero, zero.T, got) == got).all()
+    minus = np.full((20, 20), 0x80000000, np.uint32)
     assert (mma(step, zero, zero.T, minus) == 0).all()
 
 
