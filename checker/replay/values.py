@@ -55,8 +55,9 @@ class Conc:
 class Hash:
     """128-bit tree hashes (2, b, t) and facts.
 
-    `src` is (value, lo) if this is a slice of it; `made` the integer operation that made it, for
-    idioms (both are hints: the hash alone decides).
+    `src` is (value, lo) if this is a slice of it, `whole` that value's facts (0: unknown), which
+    survive merges; `made` is the integer operation that made it, for idioms (hints: the hash alone
+    decides what a value is).
     """
 
     h: U64
@@ -64,10 +65,13 @@ class Hash:
     w: int
     src: tuple[V, int] | None = None
     made: tuple[Any, ...] | None = None
+    whole: Facts = 0
 
     def __post_init__(self) -> None:
         if type(self.f) is not int and np.ndim(self.f) == 0:
             self.f = int(self.f)
+        if type(self.whole) is not int and np.ndim(self.whole) == 0:
+            self.whole = int(self.whole)
 
 
 @dataclass(slots=True)
@@ -369,7 +373,8 @@ def _join(v: Pack) -> Hash | Conc:
         f = f | (pf & POISON)
     generic = combine_all(key(f"join {widths}"), [h for h, _ in pairs])
     known = [conc_mask(pf) for _, pf in pairs]
-    h, f = _rejoin(pairs, widths, whole, known, generic, f)
+    h, f = _rejoin(pairs, widths, whole, known, generic, f,
+                   [p.whole if isinstance(p, Hash) else 0 for p in v.parts])
     if widths == [16, 16] and known[0] is not False:
         (h0, _), (h1, f1) = pairs
         wide = known[0] & (h0[1] == 0) & ~np.asarray(known[1])
@@ -392,7 +397,7 @@ def _join(v: Pack) -> Hash | Conc:
 
 
 def _rejoin(pairs: list[tuple[U64, Facts]], widths: list[int], whole: int, known: list[Any],
-            generic: U64, f: Facts) -> tuple[U64, Facts]:
+            generic: U64, f: Facts, origins: list[Facts]) -> tuple[U64, Facts]:
     """Undo an extraction: all parts are slices of one value in these lanes."""
     if all(k is True for k in known):
         return generic, f
@@ -407,6 +412,12 @@ def _rejoin(pairs: list[tuple[U64, Facts]], widths: list[int], whole: int, known
         lo += w
     if not same.any():
         return generic, f
+    origin: Facts = origins[0]
+    agree: Any = np.asarray(origin != 0) & same
+    for other in origins[1:]:
+        agree = agree & (origin == other)
+    if agree.any():
+        f = facts_where(agree, origin, f)
     return np.where(same, candidate, generic), f
 
 
@@ -428,14 +439,14 @@ def split(v: V, lo: int, w: int) -> V:
             return split(_open_wide(v, opened[0][1], opened[0][2]), lo, w)
     off = extract_offset(lo, w, v.w)
     if isinstance(v.f, int):
-        return Hash(v.h + off, (v.f & POISON) | MNZ, w, (v, lo))
+        return Hash(v.h + off, (v.f & POISON) | MNZ, w, (v, lo), None, v.f)
     known = (v.f & CONC) != 0
     h = v.h + off
     if known.any():
         bits = (v.h[1] >> np.uint64(lo)) & np.uint64(ones(w))
         h = np.where(known, const_hash(bits), h)
     f = np.where(known, np.uint32(CONC), (v.f & POISON) | MNZ)
-    return Hash(h, f, w, (v, lo))
+    return Hash(h, f, w, (v, lo), None, v.f)
 
 
 def _split_pack(v: Pack, lo: int, w: int) -> V:
@@ -476,7 +487,9 @@ def merge(mask: Mask, new: V, old: V | None) -> V:
     if isinstance(new, Pack) or isinstance(old, Pack):
         return _merge_parts(mask, new, old)
     (hn, fn), (ho, fo) = hash_of(new), hash_of(old)
-    return Hash(np.where(mask, hn, ho), facts_where(mask, fn, fo), new.w)
+    wn, wo = (v.whole if isinstance(v, Hash) else 0 for v in (new, old))
+    return Hash(np.where(mask, hn, ho), facts_where(mask, fn, fo), new.w, None, None,
+                facts_where(mask, wn, wo))
 
 
 def _only(mask: Mask, v: V) -> V:
@@ -519,5 +532,6 @@ def map_lanes(v: V, fn: Callable[[NDArray[Any]], NDArray[Any]]) -> V:
     if isinstance(v, Conc):
         return Conc(fn(v.bits), v.w, None if v.defined is None else fn(v.defined))
     if isinstance(v, Hash):
-        return Hash(fn(v.h), v.f if isinstance(v.f, int) else fn(v.f), v.w)
+        return Hash(fn(v.h), v.f if isinstance(v.f, int) else fn(v.f), v.w, None, None,
+                    v.whole if isinstance(v.whole, int) else fn(v.whole))
     return Pack(tuple(map_lanes(p, fn) for p in v.parts), v.w)
