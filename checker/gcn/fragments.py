@@ -16,7 +16,8 @@ __all__ = ["mfma_a", "mfma_b", "mfma_c", "wmma_a", "wmma_b", "wmma_c"]
 
 
 def _make(name: str, row: np.ndarray, col: np.ndarray, bits: int) -> Fragment:
-    return Fragment(name, np.ascontiguousarray(row), np.ascontiguousarray(col), bits)
+    return Fragment(name, np.ascontiguousarray(row), np.ascontiguousarray(col), bits,
+                    max(32, bits))
 
 
 def _grid(lanes: int, elements: int) -> tuple[np.ndarray, np.ndarray]:
@@ -41,9 +42,14 @@ def mfma_b(n: int, k: int, bits: int) -> Fragment:
 
 @cache
 def mfma_c(m: int, n: int, bits: int = 32) -> Fragment:
-    """C[m][n], 64 lanes: column lane % n; four rows in a row, then the other lane groups' fours."""
+    """C[m][n], 64 lanes: column lane % n; four rows in a row, then the other lane groups' fours.
+
+    64-bit elements: the lane groups' rows interleave (row 4 element + lane / 16).
+    """
     lane, element = _grid(64, m * n // 64)
     groups = 64 // n
+    if bits == 64:
+        return _make(f"mfma_c{m}x{n}.64", groups * element + lane // n, lane % n + 0 * element, 64)
     row = element // 4 * 4 * groups + lane // n * 4 + element % 4
     return _make(f"mfma_c{m}x{n}", row, lane % n + 0 * element, bits)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from checker.core import Approx, Compare, Const, Source
 from checker.gcn.context import Context
 from checker.gcn.emitter import FALSE, TRUE
-from checker.gcn.machine import EXEC, Unmodelled
+from checker.gcn.machine import EXEC, VCC, Unmodelled
 from checker.gcn.rows.table import row
 
 _INTEGER = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
@@ -37,12 +37,20 @@ def v_cmp(c: Context) -> None:
 def v_cmpx(c: Context) -> None:
     """EXEC = S0 cond S1, under exec."""
     first = len(c.operands) - 2
-    if first not in (0, 1) or (c.target.major < 10) != (first == 1):
-        raise Unmodelled("operands of v_cmpx")
     c.dsts = first
-    result = c.e.pand(_compare(c, first), c.m.exec)
+    _cmpx(c, first, _compare(c, first) if first in (0, 1) else FALSE)
+
+
+def _cmpx(c: Context, first: int, cond: Source) -> None:
+    """Write exec; up to gfx9 the mask operand too (vcc where it is not written out)."""
+    if first not in (0, 1) or (c.target.major >= 10 and first == 1):
+        raise Unmodelled("operands of v_cmpx")
+    result = c.e.pand(cond, c.m.exec)
     if first:
         c.put_mask(0, result)
+    elif c.target.major < 10:
+        c.m.write_mask(VCC, result)
+        c.writes |= {("s", VCC), ("s", VCC + 1)}
     c.m.write_mask(EXEC, result)
 
 
@@ -90,10 +98,7 @@ def v_cmpx_class(c: Context) -> None:
     """EXEC = S0 is in one of the classes that S1 names."""
     first = len(c.operands) - 2
     c.dsts = first
-    result = c.e.pand(_class(c, first), c.m.exec)
-    if first:
-        c.put_mask(0, result)
-    c.m.write_mask(EXEC, result)
+    _cmpx(c, first, _class(c, first) if first in (0, 1) else FALSE)
 
 
 def _class(c: Context, first: int) -> Source:

@@ -24,16 +24,16 @@ IGNORED: dict[str, str] = dict.fromkeys(
 IGNORED |= dict.fromkeys(
     words(
         "s_nop v_nop s_delay_alu s_clause s_setprio s_sleep s_sleep_var s_waitcnt_depctr "
-        "s_wait_alu s_sched_barrier s_inst_prefetch s_set_inst_prefetch_distance s_code_end "
+        "s_wait_alu s_inst_prefetch s_set_inst_prefetch_distance s_code_end "
         "s_sethalt s_ttracedata s_ttracedata_imm s_version s_decperflevel s_incperflevel "
         "s_wait_event s_prefetch_inst s_prefetch_inst_pc_rel s_prefetch_data "
-        "s_prefetch_data_pc_rel s_buffer_prefetch_data s_set_gpr_idx_unused s_singleuse_vdst "
+        "s_prefetch_data_pc_rel s_buffer_prefetch_data "
         "s_icache_inv s_setprio_inc_wg s_monitor_sleep"),
     "timing only")
 IGNORED |= dict.fromkeys(
     words(
         "buffer_gl0_inv buffer_gl1_inv buffer_inv buffer_wbl2 buffer_wbinvl1 "
-        "buffer_wbinvl1_vol buffer_wbinvl1_sc buffer_invl2 global_inv global_wb global_wbinv "
+        "buffer_wbinvl1_vol buffer_invl2 global_inv global_wb global_wbinv "
         "s_dcache_inv s_dcache_wb s_dcache_inv_vol s_dcache_wb_vol s_gl1_inv"),
     "cache maintenance: orders memory between groups, changes no value within one")
 
@@ -96,8 +96,8 @@ def s_trap(c: Context) -> None:
     c.m.flow = ("trap", "", None)
 
 
-@row("s_setpc_b64 s_swappc_b64 s_call_b64 s_rfe_b64 s_cbranch_i_fork s_cbranch_g_fork "
-     "s_cbranch_join", dsts=0)
+@row("s_setpc_b64 s_swappc_b64 s_call_b64 s_rfe_b64 "
+     "", dsts=0)
 def s_setpc(c: Context) -> None:
     """Calls and computed jumps."""
     c.m.flow = ("lost", "", None)

@@ -206,9 +206,11 @@ def approx(c: Context, fn: str, width: int, args: tuple[Source, ...], mode: Floa
     return c.e.pure("fapprox", width, args, Approx(fn, c.target.unit, mode))
 
 
-@row(" ".join(f"v_{f}_{t}" for f in ("exp", "log", "rcp", "rsq", "sqrt", "sin", "cos", "fract",
-                                     "frexp_mant", "tanh")
-              for t in ("f32", "f16", "f64", "bf16")) + " v_rcp_iflag_f32 v_exp_legacy_f32 "
+@row(" ".join(f"v_{f}_{t}" for f in ("exp", "log", "sin", "cos", "tanh")
+              for t in ("f32", "f16", "bf16"))
+     + " " + " ".join(f"v_{f}_{t}" for f in ("rcp", "rsq", "sqrt", "fract", "frexp_mant")
+                      for t in ("f32", "f16", "f64"))
+     + " v_rcp_bf16 v_rsq_bf16 v_sqrt_bf16 v_rcp_iflag_f32 v_exp_legacy_f32 "
      "v_log_legacy_f32 v_prng_b32 v_s_rcp_f32 v_s_exp_f32 v_s_log_f32 v_s_rsq_f32 v_s_sqrt_f32 "
      "v_s_rcp_f16 v_s_exp_f16 v_s_log_f16 v_s_rsq_f16 v_s_sqrt_f16")
 def v_function(c: Context) -> None:
@@ -226,7 +228,7 @@ def v_frexp_exp(c: Context) -> None:
           keep_high=c.target.major >= 10)
 
 
-@row("v_mul_legacy_f32 v_mul_dx9_zero_f32 v_trig_preop_f64")
+@row("v_mul_legacy_f32 v_mul_dx9_zero_f32")
 def v_function2(c: Context) -> None:
     """D = f(S0, S1); equal only to itself on the same unit."""
     type = _type(c)

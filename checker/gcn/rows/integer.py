@@ -283,7 +283,7 @@ def _keeps(c: Context) -> bool:
 
 
 @row("v_add_u32 v_add_nc_u32 v_add_nc_i32 v_add_i32 v_sub_u32 v_sub_nc_u32 v_sub_nc_i32 v_sub_i32 "
-     "v_subrev_u32 v_subrev_nc_u32 v_subrev_nc_i32")
+     "v_subrev_u32 v_subrev_nc_u32")
 def v_add(c: Context) -> None:
     """D = S0 + S1, S0 - S1 or S1 - S0."""
     if len(c.operands) == 4:
@@ -370,7 +370,7 @@ def v_lshl_add_u64(c: Context) -> None:
     c.put(e.add(e.int2("shl", c.src(1, "u64"), amount, 64), c.src(3, "u64"), 64))
 
 
-@row("v_add_nc_u64 v_sub_nc_u64 v_add_u64")
+@row("v_add_nc_u64 v_sub_nc_u64")
 def v_add_u64(c: Context) -> None:
     """D = S0 +- S1, 64 bits."""
     name = "isub" if "sub" in c.base else "iadd"

@@ -14,6 +14,7 @@ from checker.gcn.emitter import TRUE
 from checker.gcn.fragments import mfma_a, mfma_b, mfma_c, wmma_a, wmma_b, wmma_c
 from checker.gcn.machine import Unmodelled
 from checker.gcn.rows.table import row
+from checker.gcn.words import words
 from checker.syntax import Immediate
 
 _MFMA = re.compile(r"v_mfma_(f32|i32|f64)_(\d+)x(\d+)x(\d+)_?(f16|bf16|f32|xf32|f64|i8|"
@@ -51,7 +52,21 @@ def _types(c: Context, text: str) -> tuple[str, str]:
     return name, name
 
 
-@row(" ".join(dict.fromkeys(_MFMA_NAMES)))
+#: combinations of the table above that no assembler knows
+_NO_SUCH = frozenset(words(
+    "v_mfma_f32_16x16x16_bf16_1k v_mfma_f32_16x16x1_f32 v_mfma_f32_16x16x2_bf16 "
+    "v_mfma_f32_16x16x32bf8_bf8 v_mfma_f32_16x16x32bf8_fp8 v_mfma_f32_16x16x32fp8_bf8 "
+    "v_mfma_f32_16x16x32fp8_fp8 v_mfma_f32_16x16x4_bf16_1k v_mfma_f32_16x16x4_f16 "
+    "v_mfma_f32_16x16x8_bf16 v_mfma_f32_32x32x16bf8_bf8 v_mfma_f32_32x32x16bf8_fp8 "
+    "v_mfma_f32_32x32x16fp8_bf8 v_mfma_f32_32x32x16fp8_fp8 v_mfma_f32_32x32x1_f32 "
+    "v_mfma_f32_32x32x2_bf16 v_mfma_f32_32x32x4_bf16 v_mfma_f32_32x32x4_bf16_1k "
+    "v_mfma_f32_32x32x4_f16 v_mfma_f32_32x32x8_bf16_1k v_mfma_f32_4x4x1_f32 "
+    "v_mfma_f32_4x4x2_bf16 v_mfma_f32_4x4x4_bf16_1k v_mfma_f32_4x4x4_f16 v_mfma_f64_4x4x4_f64 "
+    "v_mfma_i32_16x16x16_i8 v_mfma_i32_16x16x4_i8 v_mfma_i32_32x32x4_i8 v_mfma_i32_32x32x8_i8 "
+    "v_mfma_i32_4x4x4_i8"))
+
+
+@row(" ".join(n for n in dict.fromkeys(_MFMA_NAMES) if n not in _NO_SUCH))
 def v_mfma(c: Context) -> None:
     """D = A * B + C over one wave."""
     match = _MFMA.match(c.base)
@@ -62,7 +77,8 @@ def v_mfma(c: Context) -> None:
     bits = _BITS[match[5].split("_")[0]]
     _no_broadcast(c)
     if d_type == "f64":
-        raise Unmodelled("f64 matrix layout")
+        _f64(c, m, n, k)
+        return
     regs_a = _count(c, 1)
     regs_d = m * n // 64
     if regs_a * 32 * 64 != m * k * bits or _count(c, 2) != regs_a or _count(c, 0) != regs_d:
@@ -72,6 +88,30 @@ def v_mfma(c: Context) -> None:
                MatrixOperand("regs", b_type, mfma_b(n, k, bits), regs_a),
                MatrixOperand("regs", d_type, mfma_c(m, n), regs_d), d_type, lanes=64)
     _emit(c, attr, regs_a, regs_a, regs_d)
+
+
+def _f64(c: Context, m: int, n: int, k: int) -> None:
+    """f64: registers go in pairs. Row 4 element + lane / 16 (AMD lab notes, matrix cores)."""
+    if (m, n, k) != (16, 16, 4):
+        raise Unmodelled("matrix instruction with several blocks")
+    attr = Mma("mfma", c.target.name, m, n, k,
+               MatrixOperand("regs", "f64", mfma_a(m, k, 64), 1),
+               MatrixOperand("regs", "f64", mfma_b(n, k, 64), 1),
+               MatrixOperand("regs", "f64", mfma_c(m, n, 64), 4), "f64", lanes=64)
+    e = c.e
+    words = [*_all_lanes(c, 1, 2), *_all_lanes(c, 2, 2), *_all_lanes(c, 3, 8)]
+    src = tuple(e.pack(words[i], words[i + 1]) for i in range(0, 12, 2))
+    dst = tuple(e.registers.temp(64) for _ in range(4))
+    for reg in dst:
+        e.defs[reg] = ("mma", src, attr)
+    e.op("mma", dst, src, attr)
+    file, first, found = c.index(0)
+    if found != 8:
+        raise Unmodelled("matrix result")
+    for r, reg in enumerate(dst):
+        for half in range(2):
+            c.writes.add((file, first + 2 * r + half))
+            c.m.write(file, first + 2 * r + half, e.extract(reg, 32 * half, 32), TRUE)
 
 
 def _no_broadcast(c: Context) -> None:

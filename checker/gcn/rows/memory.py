@@ -127,7 +127,7 @@ def _store(c: Context, address: Source, values: list[Source], mem: Mem, under: S
 # --- scalar loads
 
 
-@row(" ".join(f"s_load_{n}" for n in ("dword", "dwordx2", "dwordx3", "dwordx4", "dwordx8",
+@row(" ".join(f"s_load_{n}" for n in ("dword", "dwordx2", "dwordx4", "dwordx8",
                                       "dwordx16", "b32", "b64", "b96", "b128", "b256", "b512",
                                       "u8", "i8", "u16", "i16")))
 def s_load(c: Context) -> None:

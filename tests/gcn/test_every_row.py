@@ -1,0 +1,84 @@
+"""Each row has an instruction text in `data/rows.txt`; it lowers, and LLVM's assembler knows it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import checker.gcn.rows  # noqa: F401  (registers the rows)
+from checker.gcn.rows.table import ROWS, find
+from tests.gcn.bench import unmodelled
+
+LINES = [line.split("\t") for line in
+         (Path(__file__).parent / "data" / "rows.txt").read_text().splitlines()]
+
+#: rows that refuse their instruction by design, with the reason they give
+REFUSED = {
+    "ds_read_b64_tr_b4": "transposed LDS read of this form", "s_getreg_b32": "hardware register",
+    "s_call_b64": "call", "s_rfe_b64": "call", "s_setpc_b64": "call", "s_swappc_b64": "call",
+    "s_wqm_b32": "whole-quad", "s_wqm_b64": "whole-quad", "s_sendmsghalt": "message",
+    "s_barrier_wait": "split barrier", "v_fma_mix_f32_bf16": "mixed bf16",
+    "v_fma_mixhi_bf16": "mixed bf16", "v_fma_mixlo_bf16": "mixed bf16",
+    "v_mad_mix_f32": "rounds twice", "v_mad_mixhi_f16": "rounds twice",
+    "v_mad_mixlo_f16": "rounds twice", "v_mfma_f64_4x4x4f64": "several blocks",
+    **{f"s_{n}_{k}_b64": "exec" if k == "saveexec" else "mask" for n in (
+        "and_not0", "and_not1", "or_not0", "or_not1") for k in ("saveexec", "wrexec")},
+    **{f"v_mfma_f32_{s}": "several blocks" for s in (
+        "16x16x1f32", "16x16x2bf16", "16x16x4bf16_1k", "16x16x4f16", "32x32x1f32", "32x32x2bf16",
+        "32x32x4bf16_1k", "32x32x4f16", "4x4x1f32", "4x4x2bf16", "4x4x4bf16_1k", "4x4x4f16")},
+    "v_mfma_i32_16x16x4i8": "several blocks", "v_mfma_i32_32x32x4i8": "several blocks",
+    "v_mfma_i32_4x4x4i8": "several blocks",
+}
+
+
+def test_every_row_has_a_text() -> None:
+    named = {find(text.split()[0])[1] for _, text in LINES}
+    assert set(ROWS) - named == set()
+
+
+@pytest.mark.parametrize(("target", "text"), LINES, ids=[text.split()[0] for _, text in LINES])
+def test_row_lowers(target: str, text: str) -> None:
+    reasons = unmodelled([text], target)
+    base = find(text.split()[0])[1]
+    if base in REFUSED:
+        assert any(REFUSED[base] in r for r in reasons), reasons
+    else:
+        assert reasons == []
+
+
+def _assembles(texts: list[str], target: str) -> list[str]:
+    """Texts that `llvm-mc` refuses."""
+    program = next((p for p in ("llvm-mc-19", "llvm-mc-16", "llvm-mc") if shutil.which(p)), None)
+    if program is None:
+        pytest.skip("no llvm-mc")
+    known = subprocess.run([program, "-triple=amdgcn", "-mcpu=help"], capture_output=True,
+                           text=True, input="").stderr
+    if target not in known:
+        pytest.skip(f"{program} does not know {target}")
+    source = "".join(f"{text}\n" for text in texts)
+    done = subprocess.run([program, "-triple=amdgcn-amd-amdhsa", f"-mcpu={target}", "-o",
+                           "/dev/null"], input=source, capture_output=True, text=True)
+    bad = {int(line.split(":")[1]) for line in done.stderr.splitlines()
+           if line.startswith("<stdin>:") and ": error:" in line}
+    return [texts[i - 1] for i in sorted(bad)]
+
+
+@pytest.mark.parametrize("target", sorted({t for t, _ in LINES}))
+def test_texts_assemble(target: str) -> None:
+    # half registers (`v1.l`) came with LLVM 20; Triton's assembler checks them below
+    texts = [text for t, text in LINES if t == target and ".l" not in text.replace(".L", "")]
+    bad = _assembles(texts, target)
+    assert bad == []
+
+
+@pytest.mark.parametrize("target", sorted({t for t, _ in LINES}))
+def test_texts_assemble_with_triton(target: str) -> None:
+    """Triton's own LLVM knows the newest targets."""
+    compiler = pytest.importorskip("triton.backends.amd.compiler")
+    if not hasattr(compiler, "assemble_amdgcn"):
+        pytest.skip("this Triton has no assembler entry point")
+    texts = "".join(f"\t{text}\n" for t, text in LINES if t == target)
+    compiler.assemble_amdgcn(f"\t.text\n.Lfunc_end0:\n{texts}", target, "")
