@@ -85,7 +85,9 @@ class Rewriter:
         for node in fixed:
             own |= node.deps
         free = [p for p in self.pivots.values() if p.atom not in fixed]
-        other = Rewriter(self.logic, free, self.known, self.need)
+        # inside a loop its counter is another one than the counter a guard speaks of
+        known = [k for k in self.known if not k.deps & own]
+        other = Rewriter(self.logic, free, known, self.need)
         other.fixed = {**self.fixed, **fixed}
         other.outer, other.mask = self, own
         other.frames = self.frames

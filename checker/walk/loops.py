@@ -77,6 +77,7 @@ class _Runner:
         self.carried = self._carried()
         self.accumulators = [r for r in self.carried if r in self._cyclic()]
         self.phis: dict[int, Node] = {}
+        self.labels: dict[int, Any] = {}
         self.iterations: list[Iteration] = []
         self.rewriter = Rewriter(engine.logic)
         self.world: Any = None
@@ -119,7 +120,7 @@ class _Runner:
         if exact is not None:
             return exact
         self._restore(snapshot)
-        for _ in range(8):
+        for _ in range(24):
             again = self._prove()
             if again is not None:
                 return again
@@ -185,12 +186,35 @@ class _Runner:
         node = self.phis.get(r)
         if node is None:
             width = self.engine.program.reg_widths[r]
-            lanes = np.arange(self.engine.lanes, dtype=np.int64)
-            own = hash_ints(key(f"phi {self.depth}.{r}"), lanes)  # each lane has its own
+            # lanes of one label start alike and, as the proof checks, stay alike
+            own = hash_ints(key(f"phi {self.depth}.{r}"), self._label(r))
             node = self.phis[r] = self.engine.forest.make(
                 "phi", f"{self.depth}.{r}", width=width, low=0 if width > 1 else None,
                 high=(1 << width) - 1 if width > 1 else None, fresh_bit=True, h=own)
         return node
+
+    def _label(self, r: int) -> Any:
+        if r not in self.labels:
+            self.labels[r] = _classes(self._initial(r).h, self.engine.lanes)
+        return self.labels[r]
+
+    def _split_labels(self, it: Iteration) -> bool:
+        """Lanes of one label whose step differs get labels of their own; true: start again."""
+        assert it.back is not None
+        split = False
+        for r in self.accumulators:
+            v = it.back.regs[r]
+            if v is None:
+                continue
+            label = self._label(r)
+            step = _classes(self.engine.values.node(v).h, self.engine.lanes)
+            both = label * self.engine.lanes + step
+            if len(np.unique(both)) > len(np.unique(label)):
+                self.labels[r] = np.unique(both, return_inverse=True)[1].astype(np.int64)
+                split = True
+        if split:
+            self.phis = {}
+        return split
 
     def _with_phis(self, state: State) -> State:
         out = state.copy()
@@ -212,7 +236,7 @@ class _Runner:
             self.iterations.append(it)
             if it.back is None:
                 raise GiveUp("loop", "a loop without a way back", engine.site)
-            if self._grow_accumulators(it):
+            if self._grow_accumulators(it) or self._split_labels(it):
                 return None
             starts.append(self._with_phis(it.back))
             worlds.append(it.world)
@@ -492,6 +516,13 @@ class _Runner:
         for p in self.phis.values():
             mask |= p.deps
         return mask
+
+
+def _classes(h: Any, lanes: int) -> Any:
+    """Number the different hashes of a value's lanes."""
+    if h.shape[1] == 1:
+        return np.zeros(lanes, dtype=np.int64)
+    return np.unique(h, axis=1, return_inverse=True)[1].ravel().astype(np.int64)
 
 
 def _components(succ: dict[int, set[int]]) -> dict[int, int]:
