@@ -172,12 +172,19 @@ def _land(m: Machine, copy: Copy, done: NDArray[np.bool_]) -> None:
             ph, pf = hash_of(split(whole, 8 * cells.g * i, 8 * cells.g))
             at = index * times + i
             cells.pending[at] = False
-            cells.put(at, np.broadcast_to(ph, (2, 1, len(at))).reshape(2, -1),
-                      np.broadcast_to(np.asarray(pf, dtype=np.uint32), (1, len(at))).reshape(-1),
-                      warp)
+            agree = cells.put(
+                at, np.broadcast_to(ph, (2, 1, len(at))).reshape(2, -1),
+                np.broadcast_to(np.asarray(pf, dtype=np.uint32), (1, len(at))).reshape(-1), warp)
+            _agree(m, agree)
         return
     cells.pending[index] = False
-    cells.put(index, h, f, warp)
+    _agree(m, cells.put(index, h, f, warp))
+
+
+def _agree(m: Machine, agree: bool) -> None:
+    if not agree:
+        m.report("write-conflict", "asynchronous copies of several threads write different values "
+                                   "to one byte of shared memory")
 
 
 def _arrive(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:

@@ -16,11 +16,13 @@ from checker.core import FloatMode, Op, Program
 from checker.replay.integers import int_op
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.values import (
+    EXCH,
     Conc,
     Mask,
     V,
     make_pack,
     map_lanes,
+    mark,
     merge,
     pred_bits,
     split,
@@ -82,7 +84,7 @@ def _gather(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
         ok = inside & np.take_along_axis(full, np.broadcast_to(index, full.shape), axis=1)
     if not np.all(ok):
         out = merge(np.broadcast_to(np.asarray(ok), (m.B, m.T)), out, None)
-    return [out]
+    return [mark(out, EXCH)]
 
 
 def _first(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:

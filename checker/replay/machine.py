@@ -113,6 +113,9 @@ class Machine:
         """Record a finding at the current operation, once for each."""
         if self.speculative and code == "out-of-bounds":
             return
+        if code == "lane-pick":
+            self.memory.premises.add(code)
+            return
         self.memory.report_at(code, message, self.program.ops[self.pc].site)
 
     def unsupported(self, code: str, message: str) -> Unsupported:

@@ -23,6 +23,7 @@ from checker.replay.hashing import U64, combine, combine_all, const_hash, key
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.values import (
     CONC,
+    EXCH,
     FORM_SHIFT,
     MNZ,
     OPQ,
@@ -345,7 +346,7 @@ def _one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
 def _poison(a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Fragment, m: Machine) -> Facts:
     """Undefined or unmodelled operands reach the rows and columns they belong to."""
     out: Facts = acc[1] & POISON
-    for bit in (UNDEF, OPQ, PENDING):
+    for bit in (UNDEF, OPQ, PENDING, EXCH):
         fa, fb = a[1] & bit, b[1] & bit
         if isinstance(fa, int) and isinstance(fb, int):
             out = out | fa | fb

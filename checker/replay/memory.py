@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.replay.hashing import TAG, UNDEF_TAG
+from checker.replay.hashing import TAG, UNDEF_TAG, combine, key, mix
 from checker.replay.order import Order
 from checker.replay.result import Unsupported
 from checker.replay.values import (
     CONC,
+    EXCH,
     MNZ,
+    POISON,
     UNDEF,
     Conc,
     Hash,
@@ -173,11 +175,14 @@ class Cells:
             h[0, j], h[1, j] = _pick(hj[0], on, shape), _pick(hj[1], on, shape)
             f[j] = fj if isinstance(fj, int) else _pick(fj, on, shape)
         who = _pick(np.asarray(warp), on, shape)
-        self.put(index.reshape(-1), h.reshape(2, -1), f.reshape(-1),
-                 who if count == 1 else np.tile(who, count))
+        flat, many = index.reshape(-1), who if count == 1 else np.tile(who, count)
+        if not self.put(flat, h.reshape(2, -1), f.reshape(-1), many):
+            lane = _pick(np.arange(shape[-1]).reshape(1, -1), on, shape)
+            self._conflict(flat, h.reshape(2, -1), f.reshape(-1), many,
+                           lane if count == 1 else np.tile(lane, count))
 
-    def put(self, index: Index, h: Any, f: Any, warp: Any) -> None:
-        """Write cells (flat arrays), checking order and agreement between lanes."""
+    def put(self, index: Index, h: Any, f: Any, warp: Any) -> bool:
+        """Write cells (flat arrays), checking order; whether no two lanes disagree."""
         if self.writer is not None:
             self._check_write(index, h, warp)
         self.h[:, index] = h
@@ -186,11 +191,40 @@ class Cells:
             self.written[index] = True
         if self.lines is not None:
             self.lines[index] = self.line
-        if index.size > 1 and ((self.h[0].take(index) != h[0]).any()
-                               or (self.h[1].take(index) != h[1]).any()):
-            self.report("write-conflict", f"threads write values that may differ to one byte of "
+        return not (index.size > 1 and ((self.h[0].take(index) != h[0]).any()
+                                        or (self.h[1].take(index) != h[1]).any()))
+
+    def _conflict(self, index: Index, h: Any, f: Any, warp: Any, lane: Any) -> None:
+        """Lanes write different trees to one cell.
+
+        A finding, unless all of them are lanes of one warp and every value comes out of an exchange
+        between lanes: a reduction that each lane holds in its own order (an arg-max, whose lanes
+        agree where there is no NaN). Then the cell holds the hardware's pick among these lanes.
+        """
+        bad = (self.h[:, index] != h).any(axis=0)
+        cells, group = np.unique(index, return_inverse=True)
+        hit = np.zeros(len(cells), dtype=bool)
+        hit[group[bad]] = True
+        take = hit[group]
+        low = np.full(len(cells), np.iinfo(np.int64).max)
+        high = np.full(len(cells), -1, dtype=np.int64)
+        np.minimum.at(low, group, warp.astype(np.int64))
+        np.maximum.at(high, group, warp.astype(np.int64))
+        if (low != high)[hit].any() or ((f[take] & EXCH) == 0).any():
+            self.report("write-conflict", f"threads write different values to one byte of "
                                           f"{self.name} in one instruction: which one stays is "
                                           "undefined")
+            return
+        tag = np.broadcast_to((lane[take] % 64).astype(np.uint64), (2, int(take.sum())))
+        each = combine(key("lane pick"), h[:, take].reshape(2, 1, -1), tag.reshape(2, 1, -1))
+        total = np.zeros((2, len(cells)), dtype=np.uint64)
+        for word in range(2):
+            np.add.at(total[word], group[take], each[word, 0])
+        facts = np.zeros(len(cells), dtype=np.uint32)
+        np.bitwise_or.at(facts, group[take], f[take] & np.uint32(POISON))
+        self.h[:, cells[hit]] = mix(total[:, hit].reshape(2, 1, -1)).reshape(2, -1)
+        self.f[cells[hit]] = facts[hit] | MNZ
+        self.report("lane-pick", "")
 
     # --- order ---------------------------------------------------------------------------------
 

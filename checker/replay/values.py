@@ -2,7 +2,7 @@
 
 In: arrays over lanes (blocks | 1, threads | 1). Out: `Conc`, `Hash`, `Pack` and the operations that
 only move bits: split, join, merge under a mask, lane maps. Facts travel per value (an int where
-uniform): undefined, not modelled, in flight, known bits, may be -0, never subnormal, never a signalling NaN,
+uniform): undefined, not modelled, in flight, made from other lanes, known bits, may be -0, never subnormal, never a signalling NaN,
 and the outermost invertible constructor (`form`). Unrelated halves are never joined before something needs the whole.
 """
 
@@ -27,16 +27,16 @@ from checker.replay.hashing import (
 
 __all__ = [
     "CONC", "FORM_SHIFT", "HF", "LOW", "MNZ", "NOSUB", "OPQ", "PENDING", "POISON", "QUIET", "UNDEF", "Conc",
-    "Facts", "Hash", "Mask", "Pack", "V", "WIDE_BF16", "bits_of", "conc_mask", "const", "consts_of", "facts_where", "form_id",
+    "EXCH", "Facts", "Hash", "Mask", "Pack", "V", "WIDE_BF16", "bits_of", "conc_mask", "const", "consts_of", "facts_where", "form_id",
     "form_key", "form_name", "forms_in", "has_forms", "hash_of", "known_lanes", "lane_hash", "make_pack",
-    "map_lanes", "memo", "merge", "ones", "pop_forms", "pred_bits", "push_form", "resize", "split", "undefined",
+    "map_lanes", "mark", "memo", "merge", "ones", "pop_forms", "pred_bits", "push_form", "resize", "split", "undefined",
 ]
 
 Mask = NDArray[np.bool_]
 Facts = Any  # an int where uniform, else NDArray[np.uint32] of lane shape
 
-UNDEF, OPQ, CONC, MNZ, NOSUB, QUIET, PENDING = 1, 2, 4, 8, 16, 32, 64
-POISON = UNDEF | OPQ | PENDING  # what every result inherits
+UNDEF, OPQ, CONC, MNZ, NOSUB, QUIET, PENDING, EXCH = 1, 2, 4, 8, 16, 32, 64, 128
+POISON = UNDEF | OPQ | PENDING | EXCH  # what every result inherits
 LOW = 0xFF
 FORM_SHIFT = 8
 
@@ -525,6 +525,17 @@ def resize(v: V, width: int) -> V:
     if v.w == 1 and isinstance(v, Conc):
         return Conc(v.bits.astype(np.uint64), width, v.defined)
     return make_pack([v, const(0, width - v.w)])
+
+
+def mark(v: V, fact: int) -> V:
+    """Add a fact to every lane that is not known bits."""
+    if isinstance(v, Conc):
+        return v
+    if isinstance(v, Pack):
+        return Pack(tuple(mark(p, fact) for p in v.parts), v.w)
+    f = v.f | fact if isinstance(v.f, int) else np.where((v.f & CONC) != 0, v.f,
+                                                         v.f | np.uint32(fact))
+    return Hash(v.h, f, v.w, None, None, v.whole)
 
 
 def map_lanes(v: V, fn: Callable[[NDArray[Any]], NDArray[Any]]) -> V:
