@@ -19,7 +19,7 @@ def work(task: int) -> int:
 
 
 def test_every_task_has_an_outcome() -> None:
-    found = dict(run_all(work, range(8), jobs=2, seconds=8))
+    found = dict(run_all(work, range(8), jobs=2, seconds=4))
     assert {t: o for t, o in found.items() if t not in (3, 5, 6)} == {
         0: 0, 1: 1, 2: 4, 4: 16, 7: 49}
     for task, reason in ((3, "status 7"), (5, "no answer"), (6, "ValueError: six")):
