@@ -40,7 +40,7 @@ class Logic:
             if cond in ("eq", "ne"):
                 p = self.equal(a, b, width)
                 return self.negate(p) if cond == "ne" else p
-            x, y = self.values.exact(a, width, signed), self.values.exact(b, width, signed)
+            x, y = (self._unwrapped(self.values.exact(v, width, signed)) for v in (a, b))
             if cond in ("gt", "le"):
                 x, y, cond = y, x, {"gt": "lt", "le": "ge"}[cond]
             lt = self.at_least_zero(y.sub(x).sub(constant(0, 1)))  # x < y
@@ -50,15 +50,35 @@ class Logic:
             args = (self.values.node(a), self.values.node(b))
             return self.forest.make("icmp", text, width=1, args=args)
 
+    def _unwrapped(self, poly: Poly) -> Poly:
+        """Take a size plus literals and counters apart, under the premise no-index-wrap."""
+        out = poly
+        for mono, c in poly.terms.items():
+            if len(mono) != 1 or mono[0].op != "sext" or mono[0].poly is None:
+                continue
+            inner = mono[0].poly
+            sizes = [m for m in inner.terms if m and not all(a.op == "kappa" for a in m)]
+            if len(sizes) != 1 or len(inner.terms) == 1 or len(sizes[0]) != 1 \
+                    or sizes[0][0].op != "param" or inner.terms[sizes[0]] != 1 \
+                    or any(_size(v) > 1 << 20 for m, v in inner.terms.items()):
+                continue
+            size = self.values.cast("sext", Poly(inner.width, {sizes[0]: 1}), inner.width)
+            apart = Poly(0, {(size,): 1, **{m: v for m, v in inner.terms.items()
+                                            if m != sizes[0]}})
+            self.forest.premises.add("no-index-wrap")
+            out = out.sub(Poly(0, {mono: c})).add(apart.scale(c))
+        return out
+
     def equal(self, a: Value, b: Value, width: int) -> Node:
         """Return a == b."""
         forest = self.forest
         poly = self.values.poly(a, width).sub(self.values.poly(b, width))
         if poly.is_const:
             return forest.lanes_node(poly.unsigned_const(forest.lanes) == 0)
-        atom = _scaled_bit(poly)
-        if atom is not None:  # (c * [p]) == 0 is not p; (c * [p] - c) == 0 is p
-            return self.negate(atom.args[0]) if () not in poly.terms else atom.args[0]
+        bits = _scaled_bits(poly)
+        if bits is not None:  # (c * [p]) == 0 is not p; (c * [p] - c) == 0 is p
+            p = self.conjunction([b.args[0] for b in bits])
+            return self.negate(p) if () not in poly.terms else p
         bounds = poly.range()
         if bounds is not None and -(1 << width) < bounds[0] and bounds[1] < 1 << width:
             exact = poly.to_width(0)
@@ -258,6 +278,10 @@ class Logic:
         return self.forest.false if refuted else self.conjunction(parts)
 
 
+def _size(c: Any) -> int:
+    return int(np.abs(c).max()) if isinstance(c, np.ndarray) else abs(c)
+
+
 def _content(poly: Poly) -> int:
     g = 0
     for mono, c in poly.terms.items():
@@ -272,12 +296,14 @@ def _div(c: Any, g: int) -> Any:
     return c // g
 
 
-def _scaled_bit(poly: Poly) -> Node | None:
-    """Return the 0/1 atom b of c * b or c * b - c, c odd or small enough not to vanish."""
+def _scaled_bits(poly: Poly) -> tuple[Node, ...] | None:
+    """Return the 0/1 atoms of c * b * ... or c * b * ... - c, c no multiple of 2**width."""
     others = [m for m in poly.terms if m]
-    if len(others) != 1 or len(others[0]) != 1 or others[0][0].op != "bit":
+    if len(others) != 1 or any(a.op != "bit" for a in others[0]):
         return None
     c = poly.terms[others[0]]
     if isinstance(c, np.ndarray) or unsigned(c, poly.width or 64) == 0:
         return None
-    return others[0][0] if () not in poly.terms or poly.const == -c else None
+    if isinstance(poly.const, np.ndarray):
+        return None
+    return others[0] if () not in poly.terms or poly.const == -c else None

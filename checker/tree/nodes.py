@@ -274,6 +274,7 @@ class Forest:
         self.gathers: dict[tuple[int, bytes], Node] = {}
         self.frames: dict[Any, Any] = {}  # rewriters behind gathers, shared by all outputs
         self.implied: dict[Any, dict[Node, int]] = {}
+        self.premises: set[str] = set()  # what index arithmetic was assumed to do
         self.negated: dict[Node, Node] = {}
         self.site = -1
         self.true = self.lanes_node(np.ones(lanes, dtype=bool))

@@ -120,7 +120,7 @@ class Values:
         shifted = _unsigned_form(poly, source)
         if shifted is not None:
             return shifted.to_width(width)
-        return self._cast_sum("zext", poly, source, width)
+        return self._counted(poly, source, width) or self._cast_sum("zext", poly, source, width)
 
     def sext(self, poly: Poly, source: int, width: int) -> Poly:
         """Sign-extend, likewise."""
@@ -132,7 +132,26 @@ class Values:
         half = 1 << (source - 1)
         if bounds is not None and bounds[0] >= -half and bounds[1] < half:
             return poly.to_width(width)
-        return self._cast_sum("sext", poly, source, width)
+        return self._counted(poly, source, width) or self._cast_sum("sext", poly, source, width)
+
+    def _counted(self, poly: Poly, source: int, width: int) -> Poly | None:
+        """Widen a loop counter times a literal as it is, under the premise no-index-wrap."""
+        if source != 32:
+            return None
+        counted = False
+        rest: dict[Any, Any] = {}
+        for mono, c in poly.terms.items():
+            if len(mono) == 1 and mono[0].op == "kappa":
+                if isinstance(c, np.ndarray) or not 0 < c < 1 << 16:
+                    return None
+                counted = True
+            else:
+                rest[mono] = c
+        bounds = Poly(source, rest).range()
+        if not counted or bounds is None or bounds[0] < -(1 << 16) or bounds[1] > 1 << 24:
+            return None
+        self.forest.premises.add("no-index-wrap")
+        return poly.to_width(width)
 
     def _cast_sum(self, op: str, poly: Poly, source: int, width: int) -> Poly:
         """Take a literal below the other terms' common power of two out of a cast.

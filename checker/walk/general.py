@@ -153,17 +153,16 @@ class Generaliser:
             out[k] = None if made is None else (made, x[1])
         return out
 
-    def comparer(self, shift: Rewriter) -> Callable[[Value | None, Value | None], bool]:
+    def comparer(self, shift: Rewriter, stay: Rewriter) -> Callable[[Value | None, Value | None], bool]:
         """Return a test whether a general value, with the counter one higher, is another value."""
         values = self.engine.values
-        plain = Rewriter(self.engine.logic)
 
         def same(general: Value | None, other: Value | None) -> bool:
             if general is None or other is None:
                 return general is None and other is None
             x = general if isinstance(general, Node) else values.forest.number(general)
             y = other if isinstance(other, Node) else values.forest.number(other)
-            hx, hy = shift.h(x), plain.h(y)
+            hx, hy = shift.h(x), stay.h(y)
             return bool((hx == hy).all())
 
         return same

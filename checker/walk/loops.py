@@ -285,14 +285,19 @@ class _Runner:
             return None
         engine.memory.restore(world)
         findings = list(engine.found.findings)
-        state, runs = general, []
-        for _ in range(period):
-            it = self._iterate(state.copy(), keep=True)
-            if it.back is None:
-                engine.found.findings = findings
-                return None
-            runs.append(it)
-            state = self._with_phis(it.back)
+        state = general
+        runs: list[Iteration] = []
+        try:
+            for _ in range(period):
+                it = self._iterate(state.copy(), keep=True)
+                if it.back is None:
+                    raise GiveUp("loop", "no way back", engine.site)
+                runs.append(it)
+                state = self._with_phis(it.back)
+        except GiveUp:  # a ring that was taken for a line: not this lead and period
+            self._drop(runs)
+            engine.found.findings = findings
+            return None
         if not self._again(general, world, state, engine.memory.snapshot(), g):
             self._drop(runs)
             engine.found.findings = findings
@@ -314,8 +319,10 @@ class _Runner:
 
     def _again(self, general: State, world: Any, state: State, after: Any, g: Generaliser) -> bool:
         """Tell whether the state after is the general state at counter + 1."""
-        shift = Rewriter(self.engine.logic, [Pivot(self.kappa, self.kappa, 1, -1)])
-        same = g.comparer(shift)
+        other = self.engine.forest.make("kappa", "next", low=0, high=(1 << 31) - 2)
+        shift = Rewriter(self.engine.logic, [Pivot(self.kappa, other, 1, -1)])
+        stay = Rewriter(self.engine.logic, [Pivot(self.kappa, other, 1, 0)])
+        same = g.comparer(shift, stay)
         for r in self.carried:
             if r not in self.accumulators and not same(general.regs[r], state.regs[r]):
                 return False

@@ -392,10 +392,9 @@ class MemoryOps:
             group = []
             for (at, v, m, p), (at2, v2, m2, p2) in zip(x, y, strict=True):
                 made = g.value(v, v2)
-                if made is None or not np.array_equal(at, at2) or not np.array_equal(m, m2) \
-                        or p is not p2:
+                if made is None or not np.array_equal(at, at2) or not np.array_equal(m, m2):
                     return None
-                group.append((at, made, m, p))
+                group.append((at, made, m, p2))
             groups.append(group)
         if a[3][1] or b[3][1] or not _same_steps(a[3], b[3]):
             return None

@@ -81,7 +81,7 @@ def _result(engine: Engine, groups: list[OutputGroup]) -> WalkResult:
 
 
 def _premises(engine: Engine) -> tuple[str, ...]:
-    out = set(engine.found.premises) | set(engine.program.premises)
+    out = set(engine.found.premises) | set(engine.program.premises) | engine.forest.premises
     out |= {"grid-covers", "no-alias", "race-free", "nan-payload"}
     names = {n.attr for n in engine.forest.nodes if n.op == "sreg"}
     if any(n.startswith("nctaid") for n in names):

@@ -234,7 +234,7 @@ class Shared:
         pairs = np.unique(np.stack((mine[alike], theirs[alike]), axis=1), axis=0)
         for x, y in pairs.tolist():
             made = value(self.entries[x], other.entries[y])
-            if made is None or self.conds[x] is not other.conds[y]:
+            if made is None:
                 continue
             where = alike & (mine == x) & (theirs == y)
             if made is other.entries[y]:
