@@ -9,6 +9,7 @@ parent, so a kernel that runs out of time or memory takes nothing else along.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Callable
@@ -58,11 +59,20 @@ def by_replay(kernel: KernelInput, *, known: Any = None) -> Any:
         if run.unsupported:
             reasons.append(Reason("replay", str(run.unsupported)))
     premises = sorted({"launch"}.union(*(run.premises for run in runs)))
-    signed = Signature("", kernel.kernel or kernel.name, program.isa, program.target, False)
+    # never equal by this digest to anything but the same text in full
+    own = hashlib.blake2b(
+        f"{kernel.isa}|{kernel.kernel}|{kernel.text}".encode("utf-8", "surrogatepass"),
+        digest_size=20,
+    ).hexdigest()
+    signed = Signature(
+        f"text-{own}", kernel.kernel or kernel.name, program.isa, program.target, False,
+        findings=tuple(f for run in runs for f in run.findings),
+        nondeterministic=any(run.nondeterministic for run in runs),
+    )
     return api.Examined(
         kernel.name, signed, tuple((p.size_bytes, p.pointer) for p in program.params),
-        tuple(None if reasons else run.digest for run in runs), premises=tuple(premises),
-        reasons=tuple(reasons),
+        tuple(None if reasons else run.digest for run in runs), program=own,
+        premises=tuple(premises), reasons=tuple(reasons),
     )
 
 

@@ -1,6 +1,6 @@
 """The autotuner hook on a GPU: what it keeps, whether that holds in bytes, and what it costs.
 
-    python -m corpus.bench.autotune_demo [--json FILE] [--small] [--inductor]
+    python -m corpus.bench.autotune_demo [--json FILE] [--small] [--launch first] [--inductor]
 
 Needs PyTorch, Triton and a GPU. Two kernels are tuned with the hook over a fresh Triton cache: a
 GEMM (tile sizes, pipeline depth, warps, and CHUNKS partial accumulators) and a row-wise layer norm
@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 DRAWS = 10
+LAUNCH = ["first"]  # how the hook uses launch facts; set by --launch
 BUDGET = 0.10  # of the compile time of the sweep
 
 
@@ -119,7 +120,7 @@ def measure(
     from checker.cache import Cache
     from checker.hooks.triton import bitwise
 
-    hook = bitwise(reference="first", cache=Cache(None))
+    hook = bitwise(reference="first", cache=Cache(None), launch=LAUNCH[0])
     tuned = hook(triton.autotune(configs=configs, key=key)(fn))
     args, _ = arguments(0)
     tuned[grid](*args)
@@ -171,7 +172,7 @@ def run_gemm(small: bool) -> Outcome:
     import torch
     import triton
 
-    m, n, k = (256, 256, 512) if small else (512, 512, 2048)
+    m, n, k = (128, 128, 256) if small else (256, 256, 512)
 
     def arguments(seed: int) -> tuple[list[Any], Any]:
         a, b = draw((m, k), seed, torch.float16), draw((n, k), seed + 100, torch.float16)
@@ -189,7 +190,7 @@ def run_norm(small: bool) -> Outcome:
     import torch
     import triton
 
-    rows, n = (64, 1000) if small else (256, 4000)
+    rows, n = (16, 1000) if small else (64, 4000)
 
     def arguments(seed: int) -> tuple[list[Any], Any]:
         x = draw((rows, n), seed, torch.float16)
@@ -252,7 +253,9 @@ def main() -> int:
     parser.add_argument("--json", help="write the outcomes there")
     parser.add_argument("--small", action="store_true", help="fewer configurations, small shapes")
     parser.add_argument("--inductor", action="store_true", help="try the Inductor hook as well")
+    parser.add_argument("--launch", default="first", help="auto, first, only, always or never")
     options = parser.parse_args()
+    LAUNCH[0] = options.launch
     os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()  # compiling must not be answered from disk
     start = time.perf_counter()
     outcomes = [run_gemm(options.small), run_norm(options.small)]
