@@ -293,13 +293,27 @@ _LEVELS = (("&&",), ("==", "!=", "<", ">", "<=", ">="), ("|", "^", "&"), ("<<", 
 def evaluate(text: str, symbols: dict[str, int]) -> int | None:
     """Evaluate an assembler expression; None if a symbol or function is unknown."""
     pieces = _PIECES.findall(text)
-    if not pieces or len(pieces) > 500 or "".join(pieces) != text.replace(" ", ""):
+    if not pieces or len(pieces) > 500 or "".join(pieces) != text.replace(" ", "") or \
+            _too_deep(pieces):
         return None
     try:
         value, rest = _level(pieces, 0, symbols, 0)
     except (ValueError, IndexError, ZeroDivisionError, OverflowError):
         return None
     return value if rest == len(pieces) else None
+
+
+def _too_deep(pieces: list[str]) -> bool:
+    """More than 40 open brackets and signs in a row: no assembler prints that."""
+    depth = 0
+    for piece in pieces:
+        if piece in "(-+~!":
+            depth += 1
+        elif piece == ")":
+            depth -= 1
+        if depth > 40:
+            return True
+    return False
 
 
 def _level(p: list[str], at: int, symbols: dict[str, int], level: int) -> tuple[int, int]:
@@ -327,8 +341,6 @@ def _apply(operator: str, a: int, b: int) -> int:
 
 def _unary(p: list[str], at: int, symbols: dict[str, int]) -> tuple[int, int]:
     piece = p[at]
-    if at > 400:
-        raise ValueError("too long")
     if piece in "-+~!":
         value, at = _unary(p, at + 1, symbols)
         return {"-": -value, "+": value, "~": ~value, "!": int(not value)}[piece], at

@@ -54,6 +54,7 @@ def text_of(lines: Sequence[str], target: str = "gfx942", mode: int = 240, ieee:
             + "".join(f"\t{x}\n" for x in body)
             + ".Lfunc_end0:\n\t.size k, .Lfunc_end0-k\n\t.section .rodata\n\t.amdhsa_kernel k\n"
             "\t.amdhsa_group_segment_fixed_size 4096\n\t.amdhsa_kernarg_size 32\n"
+            "\t.amdhsa_private_segment_fixed_size 64\n"
             "\t.amdhsa_user_sgpr_count 2\n\t.amdhsa_user_sgpr_kernarg_segment_ptr 1\n"
             "\t.amdhsa_next_free_vgpr 128\n\t.amdhsa_next_free_sgpr 96\n"
             f"\t.amdhsa_float_round_mode_32 {mode & 3}\n"

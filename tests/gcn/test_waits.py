@@ -1,0 +1,78 @@
+"""Missing waits and wait states are findings; the same code with them is clean."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gcn.bench import program_of
+
+LOADS = ["global_load_dword v4, v0, s[8:9]", "global_load_dword v5, v0, s[10:11]"]
+
+
+def findings(lines: list[str], target: str = "gfx942") -> list[str]:
+    return [message for _, message in program_of(lines, target).findings]
+
+
+CASES: list[tuple[str, list[str], list[str], str]] = [
+    ("load", [LOADS[0], "s_waitcnt vmcnt(0)", "v_mov_b32_e32 v10, v4"], ["s_waitcnt vmcnt(0)"],
+     "v4 is read before the wait on vmcnt"),
+    ("lds", ["ds_read_b32 v4, v0", "s_waitcnt lgkmcnt(0)", "v_mov_b32_e32 v10, v4"],
+     ["s_waitcnt lgkmcnt(0)"], "v4 is read before the wait on lgkmcnt"),
+    ("wrong counter", ["ds_read_b32 v4, v0", "s_waitcnt lgkmcnt(0)", "v_mov_b32_e32 v10, v4"],
+     ["s_waitcnt lgkmcnt(0)", "s_waitcnt vmcnt(0)"], "v4 is read before the wait on lgkmcnt"),
+    ("scalar", ["s_load_dword s24, s[8:9], 0x0", "s_waitcnt lgkmcnt(0)", "v_mov_b32_e32 v10, s24"],
+     ["s_waitcnt lgkmcnt(0)", "s_waitcnt lgkmcnt(1)"], "s24 is read before the wait on lgkmcnt"),
+    ("order", [*LOADS, "s_waitcnt vmcnt(1)", "v_mov_b32_e32 v10, v4"],
+     ["s_waitcnt vmcnt(1)", "s_waitcnt vmcnt(2)"], "v4 is read before the wait on vmcnt"),
+    ("dpp", ["v_mov_b32_e32 v4, v1", "s_nop 1",
+             "v_mov_b32_dpp v10, v4 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:1"],
+     ["s_nop 1", "s_nop 0"], "v4 is read by DPP within 2 wait states of its vector write"),
+    ("readlane", ["v_mov_b32_e32 v4, v1", "s_nop 0", "v_readlane_b32 s24, v4, 3"],
+     ["s_nop 0", ""], "v4 is read by a lane read right after its vector write"),
+]
+
+
+@pytest.mark.parametrize(("good", "change", "message"), [c[1:] for c in CASES],
+                         ids=[c[0] for c in CASES])
+def test_missing_wait(good: list[str], change: list[str], message: str) -> None:
+    assert findings(good) == []
+    new = change[1] if len(change) > 1 else ""
+    bad = [new if x == change[0] else x for x in good]
+    assert message in findings([x for x in bad if x])
+
+
+def test_overwriting_a_pending_register_is_a_finding() -> None:
+    assert findings([LOADS[0], "v_mov_b32_e32 v4, 0", "s_waitcnt vmcnt(0)"]) == [
+        "v4 is overwritten before the wait on vmcnt"]
+
+
+def test_split_counters_of_gfx12() -> None:
+    load = "global_load_b32 v4, v0, s[8:9]"
+    use = "v_mov_b32_e32 v10, v4"
+    assert findings([load, "s_wait_loadcnt 0x0", use], "gfx1200") == []
+    assert findings([load, "s_wait_loadcnt_dscnt 0x0", use], "gfx1200") == []
+    assert findings([load, "s_wait_dscnt 0x0", use], "gfx1200") == [
+        "v4 is read before the wait on loadcnt"]
+
+
+def test_stores_have_their_own_counter_from_gfx10() -> None:
+    lines = ["global_load_dword v4, v0, s[8:9]", "global_store_dword v0, v1, s[14:15]",
+             "s_waitcnt vmcnt(1)", "v_mov_b32_e32 v10, v4"]
+    assert findings(lines, "gfx942") == []
+    assert findings(lines, "gfx1030") == ["v4 is read before the wait on vmcnt"]
+
+
+def test_a_wait_on_one_path_only_is_a_finding() -> None:
+    lines = [LOADS[0], "s_cmp_eq_u32 s20, 0", "s_cbranch_scc1 .LBB0_1", "s_waitcnt vmcnt(0)",
+             ".LBB0_1:", "v_mov_b32_e32 v10, v4"]
+    assert findings(lines) == ["v4 is read before the wait on vmcnt"]
+
+
+def test_loop_carried_loads_are_followed() -> None:
+    loop = ["s_mov_b32 s24, 0", "global_load_dword v4, v0, s[8:9]", ".LBB0_1:", "{wait}",
+            "v_add_u32_e32 v10, v10, v4", "global_load_dword v4, v0, s[8:9]",
+            "s_add_i32 s24, s24, 1", "s_cmp_lt_i32 s24, 4", "s_cbranch_scc1 .LBB0_1",
+            "s_waitcnt vmcnt(0)"]
+    assert findings([x.replace("{wait}", "s_waitcnt vmcnt(0)") for x in loop]) == []
+    bad = findings([x.replace("{wait}", "s_waitcnt vmcnt(1)") for x in loop])
+    assert "v4 is read before the wait on vmcnt" in bad
