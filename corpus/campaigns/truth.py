@@ -56,6 +56,7 @@ class Job:
     below: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
     deterministic: bool
     draws: int
+    static: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,8 @@ class Found:
     moved_below: tuple[str, ...] = ()
 
 
-def jobs_of(records: Iterable[TruthRecord], draws: int) -> list[Job]:
-    """Join the records of one text; the compiler's own assembling comes first."""
+def jobs_of(records: Iterable[TruthRecord], draws: int, launches: int = 99) -> list[Job]:
+    """Join the records of one text, up to ``launches`` of them; its own assembling comes first."""
     texts: dict[tuple[str, str], list[TruthRecord]] = defaultdict(list)
     for record in records:
         texts[record.kernel.name, str(record.kernel.config["producer"])].append(record)
@@ -89,10 +90,11 @@ def jobs_of(records: Iterable[TruthRecord], draws: int) -> list[Job]:
     for (name, producer), found in texts.items():
         found.sort(key=lambda r: sorted(r.below.items()))
         first, kernel = found[0], found[0].kernel
-        below = tuple((json.dumps(dict(r.below)), r.digests) for r in found[1:])
-        jobs.append(Job(name, kernel.family, first.group, producer, kernel.text, kernel.isa,
-                        tuple(dict(launch) for launch in kernel.launches), first.digests, below,
-                        all(r.deterministic for r in found), draws))
+        below = tuple((json.dumps(dict(r.below)), r.digests[:launches]) for r in found[1:])
+        facts = tuple(dict(launch) for launch in kernel.launches[:launches])
+        jobs.append(Job(name, kernel.family, first.group, producer, kernel.text, kernel.isa, facts,
+                        first.digests[:launches], below, all(r.deterministic for r in found),
+                        draws))
     return jobs
 
 
@@ -115,7 +117,7 @@ def judge(job: Job) -> Found:
     moved = tuple(how for how, digests in job.below if digests != job.digests)
     start = time.perf_counter()
     try:
-        signed = api.sign(job.text, isa=job.isa)
+        signed = api.sign(job.text, isa=job.isa) if job.static else None
         static_ms = (time.perf_counter() - start) * 1e3
         program = api.program_of(job.text, isa=job.isa)
         start, maps, reasons = time.perf_counter(), [], []
@@ -129,12 +131,16 @@ def judge(job: Job) -> Found:
         right, wrong, refused = _bytes(program, job) if job.draws and all(maps) else (0, (), "")
     except SamebitsError as error:
         return silent(job, f"error: {error}", moved)
+    found = Found(job.name, job.producer, job.family, job.group, "", False, tuple(maps),
+                  tuple(sorted(result.premises)), tuple(dict.fromkeys(reasons))[:4],
+                  job.text.count("\n"), static_ms, launch_ms, right, wrong, refused, moved)
+    if signed is None:
+        return found
     why = [f"opaque: {o.text}" for o in signed.opaque if o.reaches_output]
     why += [f"{f.code}: {f.message}" for f in signed.findings]
-    return Found(job.name, job.producer, job.family, job.group, signed.text, signed.modelled,
-                 tuple(maps), tuple(sorted({*signed.premises, *result.premises})),
-                 tuple(dict.fromkeys([*reasons, *why]))[:4], job.text.count("\n"), static_ms,
-                 launch_ms, right, wrong, refused, moved)
+    return replace(found, signature=signed.text, modelled=signed.modelled,
+                   premises=tuple(sorted({*signed.premises, *result.premises})),
+                   reasons=tuple(dict.fromkeys([*reasons, *why]))[:4])
 
 
 def silent(job: Job, why: str, moved: tuple[str, ...]) -> Found:
@@ -182,13 +188,17 @@ def _work(launch: dict[str, Any]) -> int:
 
 
 def measure(count: int, only: str, workers: int | None, draws: int, *, bytes_every: int = 1,
-            seconds: float = 1e9, out: Path | None = None) -> list[Tally]:
+            seconds: float = 1e9, out: Path | None = None, launches: int = 99,
+            static: str = "all") -> list[Tally]:
     """Judge a spread of the committed truth, until the time is up; ``out`` keeps what was found.
 
     draws: how many the bytes domain reproduces, for each ``bytes_every``-th configuration.
+    launches: how many of each configuration's. static: sign ``all`` texts, the ``plain`` ones
+    (without matrix instructions), or ``none``.
     """
-    everything = [j for j in jobs_of(load_truth(), draws) if only in j.name]
-    chosen = [replace(j, draws=0 if i % bytes_every else j.draws)
+    everything = [j for j in jobs_of(load_truth(), draws, launches) if only in j.name]
+    chosen = [replace(j, draws=0 if i % bytes_every else j.draws,
+                      static=static == "all" or (static == "plain" and "mma" not in j.text))
               for i, j in enumerate(spread(everything, count))]
     # A fixed shuffle, so that a run that ends early has something of each family.
     chosen.sort(key=lambda j: digest("u8", np.frombuffer(j.name.encode(), np.uint8)))
@@ -214,7 +224,10 @@ def recall(path: Path) -> tuple[list[Job], list[Found]]:
     rows: list[dict[str, Any]] = list(read_lines(path))
     found = [Found(**{**row, **{name: tuple(row[name]) for name in tuples}}) for row in rows]
     jobs = {(j.name, j.producer): j for j in jobs_of(load_truth(), 0)}
-    return [jobs[f.name, f.producer] for f in found], found
+    whole = [jobs[f.name, f.producer] for f in found]
+    cut = [replace(job, launches=job.launches[: len(f.maps)], digests=job.digests[: len(f.maps)])
+           for job, f in zip(whole, found, strict=True)]
+    return cut, found
 
 
 def show(rows: Sequence[Tally]) -> int:
@@ -242,11 +255,13 @@ def command(
     draws: Annotated[int, typer.Option(help="draws the bytes domain reproduces")] = 2,
     bytes_every: Annotated[int, typer.Option(min=1, help="... for each n-th one")] = 4,
     seconds: Annotated[float, typer.Option(help="stop after this long")] = 1e9,
+    launches: Annotated[int, typer.Option(min=1, help="launches of each configuration")] = 3,
+    static: Annotated[str, typer.Option(help="sign all, plain (no matrix steps) or none")] = "all",
     out: Annotated[Path, typer.Option(help="what was found, compressed lines")] = OUT,
 ) -> None:
     """Compare samebits' partition with the bytes of the hardware."""
     raise typer.Exit(show(measure(count, only, workers, draws, bytes_every=bytes_every,
-                                  seconds=seconds, out=out)))
+                                  seconds=seconds, out=out, launches=launches, static=static)))
 
 
 if __name__ == "__main__":
