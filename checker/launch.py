@@ -22,8 +22,8 @@ __all__ = ["Argument", "Buffer", "DTYPE_BYTES", "Launch", "Scalar", "Scratch", "
 
 DTYPE_BYTES: Mapping[str, int] = {
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "e4m3": 1, "e5m2": 1, "f8e4m3": 1, "f8e5m2": 1,
-    "e4m3fn": 1, "i1": 1, "u8": 1, "i8": 1, "s8": 1, "u16": 2, "i16": 2, "s16": 2, "u32": 4, "i32": 4,
-    "s32": 4, "u64": 8, "i64": 8, "s64": 8, "b8": 1, "b16": 2, "b32": 4, "b64": 8,
+    "e4m3fn": 1, "i1": 1, "u8": 1, "i8": 1, "s8": 1, "u16": 2, "i16": 2, "s16": 2, "u32": 4,
+    "i32": 4, "s32": 4, "u64": 8, "i64": 8, "s64": 8, "b8": 1, "b16": 2, "b32": 4, "b64": 8,
 }
 _ROLES = ("in", "out", "inout", "scratch")
 _SCALAR_BYTES: Mapping[str, int] = {
@@ -250,7 +250,9 @@ def _buffer(data: Mapping[str, Any], what: str) -> Buffer:
         if not all(isinstance(v, int | float) for v in values):
             raise LaunchError(f"{what}: `values` must be numbers")
         values = tuple(values)
-    alias = data.get("alias", "")
+    alias = data.get("alias") or ""
+    if not isinstance(alias, str):
+        raise LaunchError(f"{what}: `alias` must name a buffer")
     return Buffer(name, dtype, elements, role, values, alias, int(data.get("alias_offset", 0)))
 
 
@@ -266,7 +268,8 @@ def _generate(init: Mapping[str, Any], elements: int, what: str) -> list[int]:
     if "modulo" in init:
         a, b, n = init["modulo"]
         return [(a * i + b) % n for i in range(elements)]
-    raise LaunchError(f"{what}: unknown init {sorted(init)}; use fill, arange, modulo or kind zeros")
+    raise LaunchError(f"{what}: unknown init {sorted(init)}; use fill, arange, modulo or kind "
+                      "zeros")
 
 
 def _tensor_map(data: Any, what: str) -> TensorMapArg:

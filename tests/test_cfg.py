@@ -12,8 +12,8 @@ G = Guard(0, False)
 def program(*ops: tuple[str, object, Guard | None]) -> Program:
     """A program of bare operations."""
     return Program("k", "ptx", "sm_90", 32, (32, 1, 1), None, (),
-                   tuple(Op(name, (), (), attr, guard, 0) for name, attr, guard in ops), (1,), ("p",),
-                   (Site(Span(1, 1), "", None),))
+                   tuple(Op(name, (), (), attr, guard, 0) for name, attr, guard in ops), (1,),
+                   ("p",), (Site(Span(1, 1), "", None),))
 
 
 def nop() -> tuple[str, object, Guard | None]:

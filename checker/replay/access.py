@@ -15,21 +15,11 @@ from numpy.typing import NDArray
 from checker.core import GENERIC_LOCAL, GENERIC_SHARED, MODULE_BASE, Atomic, Mem, Op, Program
 from checker.replay import speculate
 from checker.replay.buffers import REGION_SHIFT
+from checker.replay.facts import Mask
 from checker.replay.integers import int_op, isum
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.memory import Cells
-from checker.replay.values import (
-    Conc,
-    Hash,
-    Mask,
-    Pack,
-    V,
-    make_pack,
-    merge,
-    resize,
-    split,
-    undefined,
-)
+from checker.replay.values import Conc, Hash, Pack, V, make_pack, merge, resize, split, undefined
 
 __all__ = ["load_from", "place", "step", "store_to"]
 
@@ -54,14 +44,14 @@ def step(program: Program, op: Op, read: Read) -> Step | None:
             if op.name != "load" or op.guard is None:
                 raise m.unsupported("data-dependent", f"whether a {op.name} happens depends on "
                                                       "data the launch facts do not give")
-            speculate.maybe(m, op, on, lambda: body(m, read(m), m.mask))
+            speculate.maybe(m, op, m.read(op.guard.reg), lambda: body(m, read(m), m.mask))
             return
         body(m, read(m), on)
 
     return run
 
 
-# --- addresses --------------------------------------------------------------------------------------
+# --- addresses ----------------------------------------------------------------------------------
 
 
 def _local(m: Machine) -> Cells:
@@ -169,7 +159,7 @@ def store_to(m: Machine, space: str, address: NDArray[Any], v: V, mask: Mask | N
         cells.store(block, offset, v, sub, m.warp_id, align)
 
 
-# --- load, store ------------------------------------------------------------------------------------
+# --- load, store --------------------------------------------------------------------------------
 
 
 def _address(m: Machine, v: V, mask: Mask | None, offset: int, space: str) -> NDArray[Any]:
@@ -222,9 +212,10 @@ def _store(op: Op) -> Callable[..., None]:
     return run
 
 
-# --- atomics ------------------------------------------------------------------------------------------
+# --- atomics ------------------------------------------------------------------------------------
 
-_FREE = {"add": "iadd", "min": "imin_", "max": "imax_", "and": "iand", "or": "ior", "xor": "ixor"}
+_FREE = {"add": "iadd", "min": "imin_", "max": "imax_", "and": "iand", "or": "ior",
+         "xor": "ixor"}
 
 
 def _atomic(op: Op, program: Program) -> Callable[..., None]:
@@ -263,9 +254,9 @@ def _combine(m: Machine, attr: Atomic, address: NDArray[Any], v: V, on: Mask | N
     while left.any():
         flat, at = wide.reshape(-1), np.nonzero(left.reshape(-1))[0]
         _, first = np.unique(flat[at], return_index=True)
-        now = np.zeros(full.size, dtype=bool)
-        now[at[first]] = True
-        now = now.reshape(full.shape)
+        chosen = np.zeros(full.size, dtype=bool)
+        chosen[at[first]] = True
+        now = chosen.reshape(full.shape)
         for cells, block, offset, sub in place(m, attr.space, address, now, width // 8,
                                                width // 8):
             at, who = _touched(m, cells, block, offset, sub, width // 8)
@@ -291,7 +282,7 @@ def _touched(m: Machine, cells: Cells, block: Any, offset: NDArray[np.int64], on
     return (base[:, None] + np.arange(count)).reshape(-1), np.repeat(who, count)
 
 
-# --- ldmatrix, stmatrix -----------------------------------------------------------------------------------
+# --- ldmatrix, stmatrix -------------------------------------------------------------------------
 
 
 def _ldmatrix(op: Op) -> Callable[..., None]:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from checker.core import AsyncCopy, Op, Program
 from checker.replay import bulk
 from checker.replay.access import load_from, place
+from checker.replay.facts import Mask
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.sync import lanes_of, mbar_at, publish, settle
-from checker.replay.values import Mask, V, const, hash_of, merge, split
+from checker.replay.values import V, const, hash_of, merge, split
 
 __all__ = ["step"]
 

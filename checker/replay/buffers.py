@@ -14,22 +14,12 @@ from numpy.typing import NDArray
 
 from checker.core import MODULE_BASE, Program
 from checker.launch import Buffer, Launch, Scalar, Scratch, TensorMapArg, float_bits
+from checker.replay.facts import CONC, OPQ, PENDING, UNDEF
 from checker.replay.hashing import TAG, leaf_table
 from checker.replay.memory import Cells
 from checker.replay.order import Order
 from checker.replay.result import Output, Unsupported
-from checker.replay.values import (
-    CONC,
-    OPQ,
-    PENDING,
-    UNDEF,
-    Hash,
-    V,
-    const,
-    hash_of,
-    make_pack,
-    split,
-)
+from checker.replay.values import Hash, V, const, hash_of, make_pack, split
 from checker.results import Reason
 
 __all__ = ["REGION_SHIFT", "Globals", "element_bits"]
@@ -52,7 +42,8 @@ def element_bits(buffer: Buffer) -> NDArray[np.uint64]:
 class Globals:
     """Buffers, module variables and the parameter block of one launch."""
 
-    def __init__(self, program: Program, launch: Launch, inputs: Mapping[str, NDArray[Any]] | None) -> None:
+    def __init__(self, program: Program, launch: Launch,
+                 inputs: Mapping[str, NDArray[Any]] | None) -> None:
         self.program, self.launch = program, launch
         self.findings: dict[tuple[str, int], Reason] = {}
         self.nondeterministic = False
@@ -215,7 +206,7 @@ def _output(cells: Cells, buffer: Buffer, lines: NDArray[np.int32]) -> Output:
         parts.append(Hash(cells.h[:, i::times].reshape(2, 1, n), f, 8 * cells.g))
     h, f = hash_of(make_pack(parts))
     return Output(buffer.name, buffer.dtype, buffer.elem_bytes,
-                  cells.written.reshape(n, times).any(axis=1),
+                  np.asarray(cells.written.reshape(n, times).any(axis=1)),
                   np.ascontiguousarray(np.broadcast_to(h, (2, 1, n)).reshape(2, n)),
                   lines.reshape(n, times).max(axis=1))
 

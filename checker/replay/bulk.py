@@ -19,11 +19,12 @@ from checker.launch import TensorMapArg
 from checker.replay.access import load_from, store_to
 from checker.replay.buffers import REGION_SHIFT
 from checker.replay.descriptors import swizzled
+from checker.replay.facts import Mask
 from checker.replay.integers import int_op, isum
 from checker.replay.machine import Machine
 from checker.replay.memory import Cells
 from checker.replay.sync import Mbar, mbar_at, publish, settle
-from checker.replay.values import Conc, Mask, V, bits_of, const, merge
+from checker.replay.values import Conc, V, bits_of, const, merge
 
 __all__ = ["BODIES", "TensorMap"]
 
@@ -32,6 +33,7 @@ _FIELD = {"global_address": (0, 64), "rank": (8, 32), "box_dim": (12, 32), "glob
           "global_stride": (56, 64), "element_stride": (88, 32), "elemtype": (108, 32),
           "interleave_layout": (112, 32), "swizzle_mode": (116, 32), "fill_mode": (120, 32),
           "swizzle_atomicity": (124, 32)}
+_REPEATS = {"box_dim": 5, "global_dim": 5, "global_stride": 4, "element_stride": 5}
 _ELEM_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # by elemtype number
 _SWIZZLE = (0, 32, 64, 128)
 
@@ -67,11 +69,12 @@ def _from_launch(m: Machine, arg: TensorMapArg) -> TensorMap:
                      size, arg.swizzle)
 
 
-def _from_memory(m: Machine, address: NDArray[Any], lanes: Mask) -> dict[tuple[int, ...], TensorMap]:
+def _from_memory(m: Machine, address: NDArray[Any], lanes: Mask
+                 ) -> dict[tuple[int, ...], TensorMap]:
     """The maps that the issuing lanes name, by (block, thread)."""
     words = {}
     for name, (offset, width) in _FIELD.items():
-        count = {"box_dim": 5, "global_dim": 5, "global_stride": 4, "element_stride": 5}.get(name, 1)
+        count = _REPEATS.get(name, 1)
         for i in range(count):
             v = load_from(m, "generic", address + np.uint64(offset + i * width // 8), lanes, width,
                           4)
@@ -176,7 +179,7 @@ def _bulk(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
 
 
 def _warps(m: Machine, b: Any, t: Any) -> NDArray[np.int32]:
-    return m.warp_id[b, t].reshape(-1, 1)
+    return np.asarray(m.warp_id[b, t].reshape(-1, 1))
 
 
 def _tensor_in(m: Machine, tmap: TensorMap, cells: Cells, offset: Any, inside: Any, at: Any,
@@ -316,7 +319,7 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     stores: list[_Store] = m.extra.get("stores", [])
     if int(op.attr[0]) > 0:
         return
-    blocks = (m.full(on) & m.live).any(axis=1)
+    blocks = np.asarray((m.full(on) & m.live).any(axis=1))
     kept = []
     for s in stores:
         if not blocks[s.blocks].all():

@@ -8,8 +8,9 @@ import numpy as np
 
 from checker.arith import ops
 from checker.core import Approx
+from checker.replay.facts import Mask
 from checker.replay.trees import Trees
-from checker.replay.values import Conc, Mask, V, bits_of
+from checker.replay.values import Conc, V, bits_of
 
 __all__ = ["Bytes"]
 

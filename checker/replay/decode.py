@@ -13,16 +13,14 @@ import numpy as np
 
 from checker.core import OPS, Const, Op, Program
 from checker.replay import access, asynchronous, lanes, matrix, sync
+from checker.replay.facts import MNZ, OPQ, Mask
 from checker.replay.hashing import combine_all, key
 from checker.replay.intbits import BITS
 from checker.replay.integers import int_op, result_width, select
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.values import (
-    MNZ,
-    OPQ,
     Conc,
     Hash,
-    Mask,
     V,
     const,
     hash_of,
@@ -83,8 +81,9 @@ def _step(program: Program, op: Op) -> Step | None:
         return _special(op) if name == "special" else lanes.step(program, op, operands(op))
     if kind == "opaque":
         return _opaque(program, op)
-    for module in (access, asynchronous, sync, matrix):
-        step = module.step(program, op, operands(op))
+    makers = (access.step, asynchronous.step, sync.step, matrix.step)
+    for make in makers:
+        step = make(program, op, operands(op))
         if step is not None:
             return step
     return _missing(name)

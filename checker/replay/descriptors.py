@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.core import MatrixOperand
+from checker.replay.facts import Facts, Mask
 from checker.replay.hashing import U64
 from checker.replay.machine import Machine
 from checker.replay.memory import Cells
-from checker.replay.values import Facts, Mask, V, hash_of
+from checker.replay.values import V, hash_of
 
 __all__ = ["ELEMENT_BYTES", "addresses", "note_reads", "read", "swizzled"]
 

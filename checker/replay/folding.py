@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.core import Conv
+from checker.replay.facts import CONC, HF, consts_of
 from checker.replay.hashing import const_hash
-from checker.replay.values import CONC, HF, consts_of
 
 try:
     from checker.arith import ops as _arith

@@ -119,7 +119,7 @@ def flip(h: U64) -> U64:
 
 def is_flipped(h: U64) -> NDArray[np.bool_]:
     """Which of {x, flip(x)} this hash is; arbitrary but fixed."""
-    return h[1] >= _TOP
+    return np.asarray(h[1] >= _TOP)
 
 
 def representative(h: U64) -> tuple[U64, NDArray[np.bool_]]:

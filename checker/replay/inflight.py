@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.core import Op
+from checker.replay.facts import PENDING, Mask
 from checker.replay.machine import Machine
-from checker.replay.values import PENDING, Conc, Hash, Mask, Pack, V, lane_hash, make_pack, split
+from checker.replay.values import Conc, Hash, Pack, V, lane_hash, make_pack, split
 
 __all__ = ["Issue", "commit", "issue", "landed_value", "wait"]
 
@@ -137,7 +138,7 @@ def wait(m: Machine, on: Mask | None, pending: int) -> None:
                 m.regs[reg] = one.real[reg]
             elif now is not None:
                 m.regs[reg] = _clear(now, one.real[reg], done)
-        _end_reads(m, one, one.lanes.any(axis=1) & ~rest.any(axis=1))
+        _end_reads(m, one, np.asarray(one.lanes.any(axis=1) & ~rest.any(axis=1)))
         if rest.any():
             one.lanes = rest
             kept.append(one)

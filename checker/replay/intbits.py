@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 __all__ = ["BITS", "signed"]
 
-A = NDArray[Any]
+A = Any  # NDArray of uint64 or bool
 U = np.uint64
 _FN = Callable[..., Any]
 
@@ -23,7 +22,7 @@ def _m(w: int) -> np.uint64:
     return U((1 << w) - 1)
 
 
-def signed(a: A, w: int) -> NDArray[np.int64]:
+def signed(a: A, w: int) -> Any:
     """Two's complement value of w-bit words."""
     if w == 64:
         return a.astype(np.uint64).view(np.int64)
@@ -31,7 +30,7 @@ def signed(a: A, w: int) -> NDArray[np.int64]:
     return ((a.astype(np.uint64) ^ s) - s).view(np.int64)
 
 
-def _u(a: NDArray[np.int64], w: int) -> A:
+def _u(a: A, w: int) -> A:
     return np.ascontiguousarray(a).view(np.uint64) & _m(w)
 
 
@@ -174,7 +173,7 @@ def _sat(a: A, b: A, kind: str, minus: bool) -> A:
     return _u(np.clip(total, -(1 << (w - 1)), (1 << (w - 1)) - 1), w)
 
 
-def _bytes_of(a: A, kind: str, step: int, i: int) -> NDArray[np.int64]:
+def _bytes_of(a: A, kind: str, step: int, i: int) -> A:
     part = (a >> U(step * i)) & _m(step)
     return signed(part, step) if kind.startswith("s") else part.astype(np.int64)
 

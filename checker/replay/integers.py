@@ -8,47 +8,54 @@ operations are float negation and magnitude; everything else is a hashed functio
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from checker.replay import identities as ids
-from checker.replay.hashing import U64, combine, combine_all, const_hash, flip, key, symmetric
-from checker.replay.intbits import BITS, prmt_index, signed
-from checker.replay.values import (
+from checker.replay.facts import (
     CONC,
     FORM_SHIFT,
     MNZ,
     POISON,
-    Conc,
     Facts,
-    Hash,
     Mask,
-    Pack,
-    V,
-    bits_of,
     conc_mask,
-    const,
     facts_where,
     form_id,
     form_key,
+    pop_forms,
+)
+from checker.replay.hashing import U64, combine, combine_all, const_hash, flip, key, symmetric
+from checker.replay.intbits import BITS, prmt_index, signed
+from checker.replay.values import (
+    Conc,
+    Hash,
+    Pack,
+    V,
+    bits_of,
+    const,
     hash_of,
     make_pack,
     map_lanes,
     merge,
     ones,
-    pop_forms,
     split,
 )
 
 __all__ = ["int_op", "isum", "result_width", "select", "sum_terms"]
 
-_COMMUTE = frozenset(["iadd", "imul", "imulhi_u", "imulhi_s", "imulwide_u", "imulwide_s", "imin_u", "imin_s", "imax_u", "imax_s", "iand", "ior", "ixor", "iadd_sat"])
+_GIVES_32 = frozenset({"popc", "clz", "bfind_u", "bfind_s", "fshl", "fshr", "lop3", "dp4a", "dp2a",
+                       "prmt"})
+_COMMUTE = frozenset({
+    "iadd", "imul", "imulhi_u", "imulhi_s", "imulwide_u", "imulwide_s", "imin_u", "imin_s",
+    "imax_u", "imax_s", "iand", "ior", "ixor", "iadd_sat"})
 
 
 def result_width(name: str, attr: Any, fallback: int) -> int:
     """Width of an integer operation's result."""
-    if name in ("popc", "clz", "bfind_u", "bfind_s", "fshl", "fshr", "lop3", "dp4a", "dp2a", "prmt"):
+    if name in _GIVES_32:
         return 32
     if name in ("icmp", "pand", "por", "pxor", "pnot", "carry", "borrow"):
         return 1
@@ -137,7 +144,7 @@ def _each(v: V, mask: Mask | None, make: Callable[[int], V | None], limit: int =
     return out
 
 
-# --- bitwise -------------------------------------------------------------------------------------
+# --- bitwise ------------------------------------------------------------------------------------
 
 
 def _runs(bits: int, width: int) -> list[tuple[int, int, int]]:
@@ -258,7 +265,7 @@ def _partwise(name: str, a: V, b: V, mask: Mask | None) -> V | None:
     """A bitwise operation part by part."""
     cuts = sorted({*_bounds(a), *_bounds(b)})
     parts = []
-    for lo, hi in zip(cuts, cuts[1:], strict=False):
+    for lo, hi in pairwise(cuts):
         x, y = split(a, lo, hi - lo), split(b, lo, hi - lo)
         if hi - lo == 1:
             x, y = _bit_as_pred(x), _bit_as_pred(y)
@@ -348,7 +355,7 @@ def _lop3(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
     return None
 
 
-# --- shifts, fields -------------------------------------------------------------------------------
+# --- shifts, fields -----------------------------------------------------------------------------
 
 
 def _shl(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
@@ -469,7 +476,7 @@ def _sext(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
     return _sign_extend(values[0], w, mask) if isinstance(values[0], Pack) else None
 
 
-# --- sums ------------------------------------------------------------------------------------------
+# --- sums ---------------------------------------------------------------------------------------
 
 
 def _form(w: int) -> str:
@@ -546,7 +553,7 @@ def _disjoint(a: V, b: V, mask: Mask | None) -> bool:
     if not (isinstance(a, Pack) or isinstance(b, Pack)):
         return False
     cuts = sorted({*_bounds(a), *_bounds(b)})
-    for lo, hi in zip(cuts, cuts[1:], strict=False):
+    for lo, hi in pairwise(cuts):
         if _uniform(split(a, lo, hi - lo), mask) != 0 and _uniform(split(b, lo, hi - lo),
                                                                   mask) != 0:
             return False
@@ -574,7 +581,7 @@ def _imul(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
     return None
 
 
-# --- choice ------------------------------------------------------------------------------------------
+# --- choice -------------------------------------------------------------------------------------
 
 
 def select(c: V, x: V, y: V, mask: Mask | None) -> V:
@@ -586,7 +593,7 @@ def select(c: V, x: V, y: V, mask: Mask | None) -> V:
     if isinstance(x, Pack) or isinstance(y, Pack):
         cuts = sorted({*_bounds(x), *_bounds(y)})
         return make_pack([select(c, split(x, lo, hi - lo), split(y, lo, hi - lo), mask)
-                          for lo, hi in zip(cuts, cuts[1:], strict=False)])
+                          for lo, hi in pairwise(cuts)])
     h, f = ids.select_hash(hash_of(c), hash_of(x), hash_of(y), x.w)
     return Hash(h, f, x.w, None, ("select", c, x, y))
 

@@ -13,20 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.core import FloatMode, Op, Program
+from checker.replay.facts import EXCH, Mask
 from checker.replay.integers import int_op
 from checker.replay.machine import EMPTY, Machine, Step
-from checker.replay.values import (
-    EXCH,
-    Conc,
-    Mask,
-    V,
-    make_pack,
-    map_lanes,
-    mark,
-    merge,
-    pred_bits,
-    split,
-)
+from checker.replay.values import Conc, V, make_pack, map_lanes, mark, merge, pred_bits, split
 
 __all__ = ["gather_lanes", "step"]
 
@@ -142,8 +132,8 @@ def _match(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
 def _redux(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
     kind, type_name = op.attr
     v = values[0]
-    if on is not None and not m.full(on).reshape(m.B, m.warps, m.width).all(axis=2)[
-            m.full(on).reshape(m.B, m.warps, m.width).any(axis=2)].all():
+    cut = m.full(on).reshape(m.B, m.warps, m.width)
+    if (cut.any(axis=2) & ~cut.all(axis=2)).any():
         raise m.unsupported("redux", "a warp reduction over part of a warp is not modelled")
     name = {"add": "iadd", "and": "iand", "or": "ior", "xor": "ixor", "min": "imin_",
             "max": "imax_"}[kind]

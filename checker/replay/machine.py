@@ -20,23 +20,12 @@ from checker.core import Guard, Op, Program
 from checker.launch import Launch
 from checker.replay import speculate
 from checker.replay.buffers import Globals
+from checker.replay.facts import PENDING, UNDEF, Mask, conc_mask
 from checker.replay.memory import Cells
 from checker.replay.order import Order
 from checker.replay.result import Unsupported
 from checker.replay.trees import Domain
-from checker.replay.values import (
-    PENDING,
-    UNDEF,
-    Conc,
-    Mask,
-    V,
-    bits_of,
-    conc_mask,
-    hash_of,
-    merge,
-    pred_bits,
-    undefined,
-)
+from checker.replay.values import Conc, V, bits_of, hash_of, merge, pred_bits, undefined
 from checker.results import Reason
 
 __all__ = ["EMPTY", "Fragment", "Machine", "Step"]

@@ -19,9 +19,7 @@ from checker.arith.steps import StepModel, step_model
 from checker.core import Conv, FloatMode, Fragment, MatrixOperand, Mma, Op, Program
 from checker.replay import descriptors, inflight, tensor
 from checker.replay import identities as ids
-from checker.replay.hashing import U64, combine, combine_all, const_hash, key
-from checker.replay.machine import EMPTY, Machine, Step
-from checker.replay.values import (
+from checker.replay.facts import (
     CONC,
     EXCH,
     FORM_SHIFT,
@@ -31,18 +29,14 @@ from checker.replay.values import (
     POISON,
     QUIET,
     UNDEF,
-    Conc,
     Facts,
-    Hash,
     Mask,
-    V,
     form_id,
     form_key,
-    hash_of,
-    make_pack,
-    pred_bits,
-    split,
 )
+from checker.replay.hashing import U64, combine, combine_all, const_hash, key
+from checker.replay.machine import EMPTY, Machine, Step
+from checker.replay.values import Conc, Hash, V, hash_of, make_pack, pred_bits, split
 
 __all__ = ["step"]
 
@@ -93,7 +87,7 @@ def _group(op: Op) -> Step:
     return run
 
 
-# --- operands ---------------------------------------------------------------------------------------
+# --- operands -----------------------------------------------------------------------------------
 
 
 def element_stack(m: Machine, regs: list[V], fragment: Fragment) -> tuple[U64, Facts]:
@@ -168,7 +162,7 @@ def operand_tile(m: Machine, operand: MatrixOperand, regs: list[V], rows: int, c
     return tile
 
 
-# --- one instruction ------------------------------------------------------------------------------------
+# --- one instruction ----------------------------------------------------------------------------
 
 
 def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: list[V],
@@ -320,7 +314,7 @@ def _products(a: U64, b: U64, part: list[int], symmetric: bool) -> U64:
     if not symmetric:
         place = np.arange(1, 2 * len(part), 2, dtype=np.uint64) * key("place").reshape(2)[0]
         x = x * (place | np.uint64(1))
-    return np.matmul(x, y)
+    return np.asarray(np.matmul(x, y))
 
 
 def _one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
@@ -351,8 +345,8 @@ def _poison(a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Fragment, m: Mac
         if isinstance(fa, int) and isinstance(fb, int):
             out = out | fa | fb
             continue
-        rows = np.broadcast_to(np.asarray(fa != 0), a[0].shape[1:]).any(axis=-1)
-        cols = np.broadcast_to(np.asarray(fb != 0), b[0].shape[1:]).any(axis=-2)
+        rows = np.asarray(np.broadcast_to(np.asarray(fa != 0), a[0].shape[1:]).any(axis=-1))
+        cols = np.asarray(np.broadcast_to(np.asarray(fb != 0), b[0].shape[1:]).any(axis=-2))
         if rows.any() or cols.any():
             both = rows[..., :, None] | cols[..., None, :]
             out = out | np.where(to_fragment(both, fragment, m), np.uint32(bit), np.uint32(0))

@@ -13,25 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.replay.facts import CONC, EXCH, MNZ, POISON, UNDEF, Mask
 from checker.replay.hashing import TAG, UNDEF_TAG, combine, key, mix
 from checker.replay.order import Order
 from checker.replay.result import Unsupported
-from checker.replay.values import (
-    CONC,
-    EXCH,
-    MNZ,
-    POISON,
-    UNDEF,
-    Conc,
-    Hash,
-    Mask,
-    Pack,
-    V,
-    hash_of,
-    make_pack,
-    ones,
-    split,
-)
+from checker.replay.values import Conc, Hash, Pack, V, hash_of, make_pack, ones, split
 
 __all__ = ["Cells", "Report"]
 
@@ -89,7 +75,8 @@ class Cells:
         whole = Hash(self.h.reshape(2, 1, -1), self.f.reshape(1, -1), 8 * self.g)
         pieces = [hash_of(split(whole, 8 * granule * i, 8 * granule)) for i in range(times)]
         n = self.h.shape[1]
-        self.h = np.stack([np.broadcast_to(h, (2, 1, n)) for h, _ in pieces], axis=-1).reshape(2, -1)
+        self.h = np.stack([np.broadcast_to(h, (2, 1, n)) for h, _ in pieces],
+                          axis=-1).reshape(2, -1)
         self.f = np.stack([np.broadcast_to(np.asarray(f, dtype=np.uint32), (1, n))
                            for _, f in pieces], axis=-1).reshape(-1)
         for name in ("written", "writer", "wseq", "rseq", "reader", "pending", "lines", "reading"):
@@ -229,8 +216,12 @@ class Cells:
     # --- order ---------------------------------------------------------------------------------
 
     def _check_read(self, index: Index, mask: Mask | None, warp: Any) -> None:
-        assert self.writer is not None and self.wseq is not None and self.order is not None
-        assert self.rseq is not None and self.reader is not None and self.pending is not None
+        assert self.writer is not None
+        assert self.wseq is not None
+        assert self.order is not None
+        assert self.rseq is not None
+        assert self.reader is not None
+        assert self.pending is not None
         shape = np.broadcast_shapes(index.shape, np.shape(warp),
                                     () if mask is None else mask.shape)
         full = np.broadcast_to(index, shape)
@@ -268,8 +259,12 @@ class Cells:
         self.rseq[full] = now
 
     def _check_write(self, index: Index, h: Any, warp: Any) -> None:
-        assert self.writer is not None and self.wseq is not None and self.order is not None
-        assert self.rseq is not None and self.reader is not None and self.pending is not None
+        assert self.writer is not None
+        assert self.wseq is not None
+        assert self.order is not None
+        assert self.rseq is not None
+        assert self.reader is not None
+        assert self.pending is not None
         seq = self.wseq[index]
         if not self.order.settled(seq, self.inside):
             bad = ~self.order.knows(warp, self.writer[index], seq)
@@ -330,7 +325,9 @@ class Cells:
 
     def reads_until_now(self, index: Index, granule: int, warps: NDArray[np.int32]) -> None:
         """An asynchronous read ended just now, as far as this warp of each block knows."""
-        assert self.rseq is not None and self.reader is not None and self.order is not None
+        assert self.rseq is not None
+        assert self.reader is not None
+        assert self.order is not None
         times = granule // self.g
         if times > 1:
             index = (index[:, None] * times + np.arange(times)).reshape(-1)

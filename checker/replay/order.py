@@ -62,7 +62,7 @@ class Order:
         row = self.clock[block, warp].copy()
         row[warp] = self.now
         self.now += 1
-        return row
+        return np.asarray(row)
 
     def acquire(self, block: int, warp: int, row: NDArray[np.int32]) -> None:
         """Learn what was published."""

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.core import Barrier, Const, Op, Program
+from checker.replay.facts import Mask
 from checker.replay.machine import EMPTY, Fragment, Machine, Step
-from checker.replay.values import Conc, Mask, V, const, pred_bits
+from checker.replay.values import Conc, V, const, pred_bits
 
 __all__ = ["Mbar", "WAITS", "WAKES", "mbar_at", "step"]
 
@@ -27,7 +28,7 @@ def _values(m: Machine, op: Op) -> list[V]:
     return [const(s.bits, s.width_bits) if isinstance(s, Const) else m.read(s) for s in op.src]
 
 
-# --- barriers of a block ----------------------------------------------------------------------------
+# --- barriers of a block ------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -133,7 +134,7 @@ def _wake_barrier(m: Machine, op: Op, fragment: Fragment) -> Mask:
     return release
 
 
-# --- mbarriers ------------------------------------------------------------------------------------------
+# --- mbarriers ----------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -19,11 +19,12 @@ from checker.arith.steps import step_model
 from checker.core import Fragment, MatrixOperand, Mma, Op, Program, TensorMemory
 from checker.replay import descriptors
 from checker.replay.access import store_to
+from checker.replay.facts import CONC, Facts, Mask
 from checker.replay.hashing import U64, const_hash
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.memory import Cells
 from checker.replay.sync import lanes_of, mbar_at, publish, settle
-from checker.replay.values import CONC, Conc, Facts, Hash, Mask, V, hash_of
+from checker.replay.values import Conc, Hash, V, hash_of
 
 __all__ = ["commit", "mma", "step"]
 
@@ -108,7 +109,7 @@ def _dealloc(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
         m.extra["columns"][block, at : at + int(count[block, thread])] = False
 
 
-# --- moves ------------------------------------------------------------------------------------------
+# --- moves --------------------------------------------------------------------------------------
 
 
 def _offsets(m: Machine, attr: TensorMemory, values: list[V], on: Mask | None
@@ -124,7 +125,8 @@ def _offsets(m: Machine, attr: TensorMemory, values: list[V], on: Mask | None
         split = int(m.known(values[1], on, "a half split").flat[0])
         row, col, taken = row + lane % 16, col + lane // 16 * split, 2
     else:
-        raise m.unsupported("tensor-memory", f"tcgen05 moves of shape {attr.shape} are not modelled")
+        raise m.unsupported("tensor-memory",
+                            f"tcgen05 moves of shape {attr.shape} are not modelled")
     full = m.full(on)
     if ((row // 32 != m.lane_index // m.width % 4) & full).any():
         m.report("tensor-memory", "a warp reaches tensor memory lanes of another warp")
@@ -155,7 +157,7 @@ def _st(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
         cells.store(m.block_index, offset + 4 * i, v, full, m.warp_id, 4)
 
 
-# --- the matrix unit ------------------------------------------------------------------------------------
+# --- the matrix unit ----------------------------------------------------------------------------
 
 
 def _resolve(m: Machine, attr: Mma, idesc: int) -> Mma:

@@ -12,21 +12,9 @@ import numpy as np
 
 from checker.core import Approx, Compare, FloatMode
 from checker.replay import identities as ids
+from checker.replay.facts import CONC, MNZ, NOSUB, POISON, Mask, facts_where, known_lanes
 from checker.replay.folding import fold_bits, fold_lanes
-from checker.replay.values import (
-    CONC,
-    MNZ,
-    NOSUB,
-    POISON,
-    Conc,
-    Hash,
-    Mask,
-    V,
-    bits_of,
-    facts_where,
-    hash_of,
-    known_lanes,
-)
+from checker.replay.values import Conc, Hash, V, bits_of, hash_of
 
 __all__ = ["Domain", "Trees", "operand_widths"]
 

@@ -1,20 +1,35 @@
 """Register values of the replay: known bits, hashes of trees, and packs of sub-word parts.
 
 In: arrays over lanes (blocks | 1, threads | 1). Out: `Conc`, `Hash`, `Pack` and the operations that
-only move bits: split, join, merge under a mask, lane maps. Facts travel per value (an int where
-uniform): undefined, not modelled, in flight, made from other lanes, known bits, may be -0, never subnormal, never a signalling NaN,
-and the outermost invertible constructor (`form`). Unrelated halves are never joined before something needs the whole.
+only move bits: split, join, merge under a mask, lane maps. Unrelated halves are never joined before
+something needs the whole, and what was cut from one value comes together again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.replay.facts import (
+    CONC,
+    HF,
+    MNZ,
+    POISON,
+    UNDEF,
+    WIDE_BF16,
+    Facts,
+    Mask,
+    conc_mask,
+    facts_where,
+    has_forms,
+    pop_forms,
+    push_form,
+)
 from checker.replay.hashing import (
     TAG,
     U64,
@@ -26,20 +41,9 @@ from checker.replay.hashing import (
 )
 
 __all__ = [
-    "CONC", "FORM_SHIFT", "HF", "LOW", "MNZ", "NOSUB", "OPQ", "PENDING", "POISON", "QUIET", "UNDEF", "Conc",
-    "EXCH", "Facts", "Hash", "Mask", "Pack", "V", "WIDE_BF16", "bits_of", "conc_mask", "const", "consts_of", "facts_where", "form_id",
-    "form_key", "form_name", "forms_in", "has_forms", "hash_of", "known_lanes", "lane_hash", "make_pack",
-    "map_lanes", "mark", "memo", "merge", "ones", "pop_forms", "pred_bits", "push_form", "resize", "split", "undefined",
+    "Conc", "Hash", "Pack", "V", "bits_of", "const", "hash_of", "lane_hash", "make_pack",
+    "map_lanes", "mark", "merge", "ones", "pred_bits", "resize", "split", "undefined",
 ]
-
-Mask = NDArray[np.bool_]
-Facts = Any  # an int where uniform, else NDArray[np.uint32] of lane shape
-
-UNDEF, OPQ, CONC, MNZ, NOSUB, QUIET, PENDING, EXCH = 1, 2, 4, 8, 16, 32, 64, 128
-POISON = UNDEF | OPQ | PENDING | EXCH  # what every result inherits
-LOW = 0xFF
-FORM_SHIFT = 8
-
 
 @dataclass(slots=True)
 class Conc:
@@ -85,153 +89,6 @@ class Pack:
 
 V = Conc | Hash | Pack
 
-# --- forms: invertible constructors ------------------------------------------------------------
-
-HF = tuple[U64, Facts]
-_FORMS: list[tuple[str, int]] = [("", 0)]
-_FORM_IDS: dict[tuple[str, int], int] = {("", 0): 0}
-
-
-def form_id(outer: str, inner: int = 0) -> int:
-    """The number of a constructor over a value of another form (numbers stay in the process)."""
-    found = _FORM_IDS.get((outer, inner))
-    if found is None:
-        found = _FORM_IDS[outer, inner] = len(_FORMS)
-        _FORMS.append((outer, inner))
-    return found
-
-
-def form_name(form: int) -> str:
-    """The outermost constructor's name."""
-    return _FORMS[form][0]
-
-
-def form_key(outer: str) -> U64:
-    """What the constructor adds to its child's hash, shape (2, 1, 1)."""
-    return key("form " + outer)
-
-
-def push_form(x: HF, outer: str, low: Facts) -> HF:
-    """Wrap in an invertible constructor; `low` are the result's other facts."""
-    h, f = x
-    if isinstance(f, int):
-        return h + form_key(outer), low | form_id(outer, f >> FORM_SHIFT) << FORM_SHIFT
-    inner = f >> FORM_SHIFT
-    bits = np.zeros(f.shape, dtype=np.uint32)
-    for one in forms_in(f):
-        bits[inner == one] = form_id(outer, one) << FORM_SHIFT
-    return h + form_key(outer), low | bits
-
-
-def pop_forms(x: HF, prefix: str) -> list[tuple[str, Mask, HF]]:
-    """For each constructor whose name starts so: its name, its lanes, what it wraps there."""
-    h, f = x
-    out: list[tuple[str, Mask, HF]] = []
-    if not has_forms(f):
-        return out
-    found: dict[str, list[int]] = {}
-    for form in forms_in(f):
-        if form and _FORMS[form][0].startswith(prefix):
-            found.setdefault(_FORMS[form][0], []).append(form)
-    for outer, forms in found.items():
-        low = f & (POISON | MNZ | QUIET)
-        if isinstance(f, int):
-            inner: Facts = low | _FORMS[forms[0]][1] << FORM_SHIFT
-            out.append((outer, np.ones((1, 1), dtype=bool), (h - form_key(outer), inner)))
-            continue
-        which = f >> FORM_SHIFT
-        lanes = np.zeros(f.shape, dtype=bool)
-        inner = low.copy()
-        for form in forms:
-            here = which == form
-            lanes |= here
-            inner[here] |= np.uint32(_FORMS[form][1] << FORM_SHIFT)
-        out.append((outer, lanes, (h - form_key(outer), inner)))
-    return out
-
-
-WIDE_BF16 = "wide bf16 f32"
-
-
-def forms_in(f: Facts) -> list[int]:
-    """The forms that occur among the lanes, 0 (none) included."""
-    if isinstance(f, int):
-        return [f >> FORM_SHIFT]
-    first = int(f.flat[0])
-    if (f == first).all():
-        return [first >> FORM_SHIFT]
-    return [int(x) for x in np.unique(f >> FORM_SHIFT)]
-
-
-def has_forms(f: Facts) -> bool:
-    """Whether some lane has a form."""
-    if isinstance(f, int):
-        return f > LOW
-    return bool(memo("forms", (f, f), lambda x: bool((x[1] > LOW).any())))
-
-
-_MEMO: dict[tuple[str, int, int], tuple[Any, Any, Any]] = {}
-
-
-def memo(kind: str, x: Any, make: Callable[[Any], Any]) -> Any:
-    """A property of (hash array, facts) that is asked for again and again: kept for a while."""
-    h, f = x
-    name = (kind, id(h), f if isinstance(f, int) else id(f))
-    hit = _MEMO.get(name)
-    if hit is not None and hit[0] is h and (hit[1] is f or isinstance(f, int)):
-        return hit[2]
-    value = make(x)
-    if len(_MEMO) > 600:
-        _MEMO.clear()
-    _MEMO[name] = (h, f, value)
-    return value
-
-
-def known_lanes(x: HF) -> Any:
-    """Lanes whose bits are known: False, True, or a mask with both."""
-    f = x[1]
-    if isinstance(f, int):
-        return bool(f & CONC)
-    return memo("known", (f, f), lambda y: _known(y[1]))
-
-
-def _known(f: Facts) -> Any:
-    mask = (f & CONC) != 0
-    return mask if mask.any() else False
-
-
-def consts_of(x: HF) -> tuple[int, ...] | None:
-    """The bits that known lanes hold, if they are at most eight different ones."""
-    return memo("consts", x, _consts)  # type: ignore[no-any-return]
-
-
-def _consts(x: HF) -> tuple[int, ...] | None:
-    known = known_lanes(x)
-    if known is False:
-        return ()
-    words = x[0][1]
-    if known is not True:
-        shape = np.broadcast_shapes(words.shape, known.shape)
-        words = np.broadcast_to(words, shape)[np.broadcast_to(known, shape)]
-    flat = words.reshape(-1)
-    out: set[int] = set()
-    while flat.size and len(out) <= 8:
-        first = flat[0]
-        out.add(int(first))
-        flat = flat[flat != first]
-    return None if flat.size or len(out) > 8 else tuple(sorted(out))
-
-
-def facts_where(mask: Mask, a: Facts, b: Facts) -> Facts:
-    """Facts of a lane-wise choice."""
-    if isinstance(a, int) and isinstance(b, int) and a == b:
-        return a
-    if mask.ndim == 0:
-        return a if mask else b
-    return np.where(mask, np.uint32(a) if isinstance(a, int) else a,
-                    np.uint32(b) if isinstance(b, int) else b)
-
-
 # --- constants ---------------------------------------------------------------------------------
 
 
@@ -255,11 +112,6 @@ def undefined(width: int) -> Hash:
 
 
 # --- views -------------------------------------------------------------------------------------
-
-
-def conc_mask(f: Facts) -> Any:
-    """Lanes whose bits are known: bool or mask."""
-    return bool(f & CONC) if isinstance(f, int) else (f & CONC) != 0
 
 
 def bits_of(v: V, mask: Mask | None) -> NDArray[Any] | None:
@@ -385,7 +237,8 @@ def _join(v: Pack) -> Hash | Conc:
     for k in known[1:]:
         every = every & k
     if whole <= 64 and np.any(every):
-        bits, lo = np.uint64(0), 0
+        bits: Any = np.uint64(0)
+        lo = 0
         for (ph, _), w in zip(pairs, widths, strict=True):
             bits = bits | (ph[1] & np.uint64(ones(w))) << np.uint64(lo)
             lo += w
@@ -514,7 +367,7 @@ def _cuts(v: V) -> set[int]:
 def _merge_parts(mask: Mask, new: V, old: V) -> V:
     cuts = [*sorted(_cuts(new) | _cuts(old)), new.w]
     parts = [merge(mask, split(new, lo, hi - lo), split(old, lo, hi - lo))
-             for lo, hi in zip(cuts, cuts[1:], strict=False)]
+             for lo, hi in pairwise(cuts)]
     return make_pack(parts)
 
 

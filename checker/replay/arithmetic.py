@@ -1,0 +1,304 @@
+"""Sign, add, multiply, fma and divide over tree hashes, with the exact identities of the table.
+
+In: a float mode and (hash, facts) operands. Out: (hash, facts). Every rule is named in
+`checker.replay.identities.IDENTITIES`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from checker.core import Conv, FloatMode
+from checker.replay.conversions import EXACT_PRODUCT, convert, widen
+from checker.replay.facts import (
+    CONC,
+    HF,
+    MNZ,
+    NOSUB,
+    POISON,
+    QUIET,
+    consts_of,
+    has_forms,
+    known_lanes,
+    memo,
+    pop_forms,
+    push_form,
+)
+from checker.replay.hashing import (
+    U64,
+    combine,
+    const_hash,
+    flip,
+    key,
+    representative,
+    symmetric,
+)
+from checker.replay.operands import (
+    EXPONENTS,
+    FLOAT_BITS,
+    NARROW_BITS,
+    ONE,
+    choose,
+    generic,
+    is_const,
+    may_be_minus_zero,
+    mode_key,
+    never_subnormal,
+    plain,
+    poison,
+)
+
+__all__ = ["NOT_MNZ", "add", "copysign", "divide", "fma", "magnitude", "multiply", "negate"]
+
+NOT_MNZ = 0xFFFFFFFF ^ MNZ
+_NFORM = "plus zero"
+_ABS = "abs"
+
+
+def negate(x: HF, width: int) -> HF:
+    """Sign bit flipped: known bits by xor, widened values inside, else `flip`."""
+    h, f = x
+    if isinstance(f, int) and f & CONC:
+        return const_hash(h[1] ^ np.uint64(1 << (width - 1))), f
+    out: HF = (flip(h), (f & (POISON | NOSUB | QUIET)) | MNZ)
+    for outer, lanes, inner in pop_forms(x, "wide "):
+        src, dst = outer.split()[1:]
+        out = choose(lanes, widen(src, dst, negate(inner, NARROW_BITS.get(src, 8))), out)
+    known = known_lanes(x)
+    if known is not False and np.any(known):
+        out = choose(known, (const_hash(h[1] ^ np.uint64(1 << (width - 1))), CONC), out)
+    return out
+
+
+def magnitude(x: HF, width: int) -> HF:
+    """Sign bit cleared."""
+    h, f = x
+    rep, _ = representative(h)
+    out = push_form((combine(key("fabs"), rep), 0), _ABS, f & (POISON | NOSUB | QUIET))
+    for _, lanes, _inner in pop_forms(x, _ABS):
+        out = choose(lanes, x, out)
+    for outer, lanes, inner in pop_forms(x, "wide "):
+        src, dst = outer.split()[1:]
+        out = choose(lanes, widen(src, dst, magnitude(inner, NARROW_BITS.get(src, 8))), out)
+    known = known_lanes(x)
+    if known is not False:
+        mask = np.uint64((1 << (width - 1)) - 1)
+        out = choose(known, (const_hash(h[1] & mask), CONC), out)
+    return out
+
+
+def copysign(sign: HF, value: HF, width: int) -> HF:
+    """Magnitude of `value`, sign of `sign`."""
+    return generic(f"fcopysign {width}", [sign, magnitude(value, width)], MNZ)
+
+
+def add(mode: FloatMode, a: HF, b: HF) -> HF:
+    """a + b; zeros, N(x) and halves through single as IDENTITIES say."""
+    width = FLOAT_BITS[mode.type]
+    if mode.type in ("f16", "bf16") and mode.rnd == "rn" and plain(mode):
+        return _through_single(add, mode, a, b)
+    keeps = plain(mode) or (mode.denorm == "flush" and never_subnormal(a, width)
+                             and never_subnormal(b, width)
+                             and not (mode.saturate or mode.relu))
+    if mode.rnd != "rn" or not keeps:
+        return _raw_add(mode, a, b)
+    a, strip_a = _strip_n(a)
+    b, strip_b = _strip_n(b)
+    out = _raw_add(mode, a, b)
+    if mode.denorm == "keep":
+        zeros = may_be_minus_zero(a, width) & may_be_minus_zero(b, width)
+        out = out[0], (out[1] & NOT_MNZ) | zeros
+    plus = strip_a if strip_b is False else strip_b if strip_a is False else strip_a | strip_b
+    minus0 = 1 << (width - 1)
+    for one, other in ((a, b), (b, a)):
+        hit = is_const(one, minus0)
+        if hit is not False:
+            out = choose(hit, other, out)
+        hit = is_const(one, 0)
+        if hit is not False:
+            out = choose(hit, other, out)
+            plus = hit if plus is False else plus | hit
+    return out if plus is False else _plus_zero(out, plus, width)
+
+
+def _raw_add(mode: FloatMode, a: HF, b: HF) -> HF:
+    k = key("fadd " + mode_key(mode))
+    facts = MNZ | QUIET | (NOSUB if mode.denorm == "flush" else 0)
+    out: HF = (symmetric(k, a[0], b[0]), poison(a[1], b[1]) | facts)
+    if mode.rnd == "rn" and mode.denorm == "keep" and isinstance(a[1], int) and isinstance(
+            b[1], int):
+        return out
+    return out
+
+
+def _strip_n(x: HF) -> tuple[HF, Any]:
+    """x without an outer N(...), and the lanes where there was one."""
+    opened = pop_forms(x, _NFORM)
+    if not opened:
+        return x, False
+    _, lanes, (h, f) = opened[0]
+    return choose(lanes, (h, f | MNZ), x), lanes
+
+
+def _plus_zero(x: HF, lanes: Any, width: int) -> HF:
+    """N(x) in these lanes: x itself where it cannot be -0."""
+    h, f = x
+    known = known_lanes(x)
+    may = np.asarray(may_be_minus_zero(x, width) != 0) & lanes
+    if known is not False:
+        minus = known & (h[1] == np.uint64(1 << (width - 1))) & lanes
+        h = np.where(minus, const_hash(np.zeros_like(h[1])), h)
+        may = may & ~np.asarray(known)
+    for _, lanes_n, _inner in pop_forms(x, _NFORM):
+        may = may & ~lanes_n
+    if not may.any():
+        return h, f
+    wrapped = push_form((h, f), _NFORM, (f & (POISON | NOSUB)) | QUIET)
+    return choose(may, wrapped, (h, f))
+
+
+def _through_single(op: Any, mode: FloatMode, a: HF, b: HF) -> HF:
+    f32 = FloatMode("f32")
+    wide = Conv(mode.type, "f32")
+    out = op(f32, convert(wide, a), convert(wide, b))
+    return convert(Conv("f32", mode.type, "rn"), out)
+
+
+def multiply(mode: FloatMode, a: HF, b: HF) -> HF:
+    """a * b; signs outside, units and powers of two as IDENTITIES say."""
+    width = FLOAT_BITS[mode.type]
+    if mode.type == "f16" and mode.rnd == "rn" and plain(mode):
+        return _through_single(multiply, mode, a, b)
+    k = key("fmul " + mode_key(mode))
+    facts = MNZ | QUIET | (NOSUB if mode.denorm == "flush" else 0)
+    if mode.rnd not in ("rn", "rz") or mode.saturate or mode.relu or mode.xorsign_abs:
+        return symmetric(k, a[0], b[0]), poison(a[1], b[1]) | facts
+    (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
+    h = symmetric(k, ra, rb)
+    neg = na ^ nb
+    h = np.where(neg, flip(h), h)
+    out: HF = (h, poison(a[1], b[1]) | facts)
+    if mode.denorm != "keep" or mode.type not in ONE:
+        return out
+    one = ONE[mode.type]
+    for x, other in ((a, b), (b, a)):
+        for bits, make in ((one, lambda v: v), (one | 1 << (width - 1), lambda v: negate(v, width)),
+                           (one + (1 << EXPONENTS[mode.type][0]), lambda v: add(mode, v, v))):
+            hit = is_const(x, bits)
+            if hit is not False:
+                out = choose(hit, make(other), out)
+    return out
+
+
+def _unsign(x: HF, width: int) -> tuple[U64, Any]:
+    """x or -x, whichever represents both, and which it was (known bits: the magnitude)."""
+    return memo(f"unsign {width}", x, lambda y: _unsigned(y, width))  # type: ignore[no-any-return]
+
+
+def _unsigned(x: HF, width: int) -> tuple[U64, Any]:
+    h, f = x
+    if isinstance(f, int) and f & CONC:
+        top = np.uint64(1 << (width - 1))
+        return const_hash(h[1] & ~top), (h[1] & top) != 0
+    if has_forms(f):
+        h = _unform_sign(x)
+    rep, neg = representative(h)
+    known = known_lanes(x)
+    if known is not False:
+        top = np.uint64(1 << (width - 1))
+        rep = np.where(known, const_hash(h[1] & ~top), rep)
+        neg = np.where(known, (h[1] & top) != 0, neg)
+    return rep, neg
+
+
+def _unform_sign(x: HF) -> U64:
+    """Move a widening's constant inside the mix, so that negation flips the outermost word."""
+    out = x[0]
+    for outer, lanes, (h, _) in pop_forms(x, "wide "):
+        rep, neg = representative(h)
+        inner = combine(key("unsigned " + outer), rep)
+        inner = np.where(inner[1] >= np.uint64(1 << 63), flip(inner), inner)
+        out = np.where(lanes, np.where(neg, flip(inner), inner), out)
+    return out
+
+
+def fma(mode: FloatMode, a: HF, b: HF, c: HF) -> HF:
+    """a * b + c with one rounding."""
+    width = FLOAT_BITS[mode.type]
+    k = key("ffma " + mode_key(mode))
+    (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
+    product = symmetric(key("product"), ra, rb)
+    product = np.where(na ^ nb, flip(product), product)
+    facts = MNZ | QUIET | (NOSUB if mode.denorm == "flush" else 0)
+    out: HF = (combine(k, product, c[0]), poison(a[1], b[1], c[1]) | facts)
+    if mode.rnd != "rn" or not plain(mode):
+        return out
+    if consts_of(a) == (0,) and consts_of(b) == (0,):
+        zeros = np.asarray(known_lanes(a)) & known_lanes(b)
+        if zeros.any():
+            out = choose(zeros, _plus_zero(c, zeros, width), out)
+    exact = _exact_factor(mode, a) & _exact_factor(mode, b)
+    if exact is not False and np.any(exact):
+        out = choose(exact, add(mode, multiply(mode, a, b), c), out)
+    hit = is_const(c, 1 << (width - 1))
+    if hit is not False:
+        out = choose(hit, multiply(mode, a, b), out)
+    one = ONE[mode.type]
+    for x, other in ((a, b), (b, a)):
+        hit = is_const(x, one)
+        if hit is not False:
+            out = choose(hit, add(mode, other, c), out)
+        hit = is_const(x, one | 1 << (width - 1))
+        if hit is not False:
+            out = choose(hit, add(mode, negate(other, width), c), out)
+    return out
+
+
+def _exact_factor(mode: FloatMode, x: HF) -> Any:
+    """Lanes where x is a widened narrow float (or a known value that is one): False or mask."""
+    if mode.type != "f32" or not (has_forms(x[1]) or consts_of(x) not in ((), (0,))):
+        return False
+    return memo("exact factor", x, _short_factor)
+
+
+def _short_factor(x: HF) -> Any:
+    h = x[0]
+    out: Any = False
+    for outer, lanes, _inner in pop_forms(x, "wide "):
+        if outer.split()[1] in EXACT_PRODUCT and outer.split()[2] == "f32":
+            out = out | lanes
+    known = known_lanes(x)
+    if known is not False:
+        bits = h[1]
+        exponent = (bits >> np.uint64(23)) & np.uint64(0xFF)
+        short = (bits & np.uint64(0x1FFF)) == 0
+        fits = (exponent >= 113) & (exponent <= 142) | ((bits & np.uint64(0x7FFFFFFF)) == 0)
+        out = out | (known & short & fits)
+    return out
+
+
+def divide(mode: FloatMode, a: HF, b: HF) -> HF:
+    """Correctly rounded division."""
+    width = FLOAT_BITS[mode.type]
+    if mode.rnd in ("rn", "rz") and plain(mode):
+        (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
+        h = combine(key("fdiv " + mode_key(mode)), ra, rb)
+        out: HF = (np.where(na ^ nb, flip(h), h), poison(a[1], b[1]) | MNZ | QUIET)
+    else:
+        out = generic("fdiv " + mode_key(mode), [a, b])
+    known = known_lanes(b)
+    if known is False or not plain(mode) or mode.type not in EXPONENTS:
+        return out
+    man, exp = EXPONENTS[mode.type]
+    bits = b[0][1]
+    exponent = (bits >> np.uint64(man)) & np.uint64((1 << exp) - 1)
+    bias2 = (1 << exp) - 2  # exponent field of 1/x is bias2 - field
+    power = known & ((bits & np.uint64((1 << man) - 1)) == 0) & (exponent > 0) & (
+        exponent < bias2)
+    if np.any(power):
+        inverse = (bits & np.uint64(1 << (width - 1))) | (
+            (np.uint64(bias2) - exponent) & np.uint64((1 << exp) - 1)) << np.uint64(man)
+        out = choose(power, multiply(mode, a, (const_hash(inverse), CONC)), out)
+    return out

@@ -1,0 +1,271 @@
+"""Choices over tree hashes: min and max as sets, comparisons in base form, selects.
+
+In: modes and (hash, facts) operands. Out: (hash, facts). Choices among widened values are made on
+the narrow ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from checker.core import Compare, Conv, FloatMode
+from checker.replay.arithmetic import NOT_MNZ
+from checker.replay.conversions import convert
+from checker.replay.facts import (
+    CONC,
+    HF,
+    MNZ,
+    QUIET,
+    Facts,
+    consts_of,
+    form_name,
+    forms_in,
+    has_forms,
+    known_lanes,
+    pop_forms,
+    push_form,
+)
+from checker.replay.folding import fold_lanes, fold_scalar
+from checker.replay.hashing import U64, combine, combine_all, flip, key, representative, symmetric
+from checker.replay.operands import (
+    EXPONENTS,
+    FLOAT_BITS,
+    choose,
+    is_const,
+    may_be_minus_zero,
+    mode_key,
+    poison,
+)
+
+__all__ = ["compare", "minmax", "select_hash"]
+
+_BASE = {  # cond -> (base, swap operands, negate)
+    "lt": ("lt", False, False), "gt": ("lt", True, False),
+    "ltu": ("ltu", False, False), "gtu": ("ltu", True, False),
+    "ge": ("ltu", False, True), "le": ("ltu", True, True),
+    "geu": ("lt", False, True), "leu": ("lt", True, True),
+    "eq": ("eq", False, False), "neu": ("eq", False, True),
+    "equ": ("equ", False, False), "ne": ("equ", False, True),
+    "num": ("nan", False, True), "nan": ("nan", False, False),
+}
+_INT_BASE = {"lt": ("lt", False, False), "gt": ("lt", True, False), "ge": ("lt", False, True),
+             "le": ("lt", True, True), "eq": ("eq", False, False), "ne": ("eq", False, True)}
+
+
+def _narrowed(x: HF, src: str, dst: str) -> tuple[Any, HF] | None:
+    """Lanes of dst-typed x that are a widened src (or a known value that one could be), and it."""
+    h = x[0]
+    lanes: Any = False
+    inner: HF = x
+    opened = pop_forms(x, f"wide {src} {dst}")
+    if opened:
+        _, lanes, inner = opened[0]
+    known = known_lanes(x)
+    if known is not False and np.any(known):
+        small = fold_lanes("fcvt", Conv(dst, src, "rn"), [x], known)
+        back = None if small is None else fold_lanes("fcvt", Conv(src, dst), [small], True)
+        if small is not None and back is not None:
+            exact = known & (back[0][1] == h[1])
+            inner = choose(exact, small, inner)
+            lanes = lanes | exact
+    return None if lanes is False or not np.any(lanes) else (lanes, inner)
+
+
+def _narrow_pairs(a: HF, b: HF, type_name: str) -> list[tuple[Any, str, HF, HF]]:
+    """Lanes in which both operands are widened from one narrower type, and the narrow operands."""
+    out: list[tuple[Any, str, HF, HF]] = []
+    if type_name != "f32" or not (has_forms(a[1]) or has_forms(b[1])):
+        return out
+    for src in ("f16", "bf16"):
+        outer = f"wide {src} f32"
+        if not any(form_name(form) == outer for x in (a, b) for form in forms_in(x[1])):
+            continue
+        x, y = _narrowed(a, src, "f32"), _narrowed(b, src, "f32")
+        if x is not None and y is not None and np.any(x[0] & y[0]):
+            out.append((x[0] & y[0], src, x[1], y[1]))
+    return out
+
+
+def minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
+    """min or max as the set of what it picks from; of widened values: on the narrow ones."""
+    out = _minmax(name, mode, a, b)
+    if mode.xorsign_abs or mode.relu or mode.saturate:
+        return out
+    for lanes, src, x, y in _narrow_pairs(a, b, mode.type):
+        if mode.nan == "ieee754_2008":
+            quiet = _both(_quiet(src, x), _quiet(src, y))
+            if quiet is False:
+                continue
+            lanes = lanes & quiet
+        if mode.denorm == "keep" or src == "f16":
+            narrow = minmax(name, FloatMode(src, nan=mode.nan), x, y)
+            out = choose(lanes, convert(Conv(src, "f32"), narrow), out)
+    return out
+
+
+def _quiet(type_name: str, x: HF) -> Any:
+    """Lanes that cannot hold a signalling NaN: True, False or a mask."""
+    f = x[1]
+    if isinstance(f, int) and not f & CONC:
+        return bool(f & QUIET)
+    fine = np.asarray((f & (QUIET | CONC)) != 0)
+    if type_name not in EXPONENTS:
+        return fine
+    man, exp = EXPONENTS[type_name]
+    inf = ((1 << exp) - 1) << man
+    consts = consts_of(x)
+    if consts is None or any(c & inf == inf and c & ((1 << man) - 1) and not c >> (man - 1) & 1
+                             for c in consts):
+        fine = fine & ~np.asarray(known_lanes(x))
+    return True if fine.all() else fine
+
+
+def _both(x: Any, y: Any) -> Any:
+    """Lanes in both of two answers that may be plain booleans."""
+    if x is False or y is False:
+        return False
+    return y if x is True else x if y is True else x & y
+
+
+def _minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
+    """The set of what it picks from; known bits in the set are kept apart."""
+    opkey = f"{name} {mode_key(mode)}"
+    if mode.xorsign_abs or mode.relu or mode.saturate:
+        return symmetric(key(opkey), a[0], b[0]), poison(a[1], b[1]) | MNZ | QUIET
+    if mode.nan == "ieee754_2008":
+        quiet = _both(_quiet(mode.type, a), _quiet(mode.type, b))
+        if quiet is not True:
+            loud: HF = (symmetric(key(opkey), a[0], b[0]), poison(a[1], b[1]) | MNZ | QUIET)
+            same = (a[0] == b[0]).all(axis=0)
+            if same.any():  # max(x, x) is x with a signalling NaN made quiet
+                loud = choose(same, (a[0], a[1] | QUIET), loud)
+            if quiet is False or not np.any(quiet):
+                return loud
+            return choose(quiet, _minmax(name, replace(mode, nan="num"), a, b), loud)
+        opkey = f"{name} {mode_key(replace(mode, nan='num'))}"
+    sum_a, const_a = _elements(opkey, a)
+    sum_b, const_b = _elements(opkey, b)
+    same_sum = sum_a == sum_b
+    same_sum = same_sum[0] & same_sum[1]
+    total = np.where(same_sum, sum_a, sum_a + sum_b)
+    facts: Facts = poison(a[1], b[1]) | ((a[1] | b[1]) & MNZ) | QUIET
+    if mode.type in FLOAT_BITS:
+        width = FLOAT_BITS[mode.type]
+        facts = (facts & NOT_MNZ) | may_be_minus_zero(a, width) | may_be_minus_zero(b, width)
+    out = _make_set(name, replace(mode, nan="num") if mode.nan == "ieee754_2008" else mode, opkey,
+                    total, [*const_a, *const_b], facts)
+    same = a[0] == b[0]
+    same = same[0] & same[1]
+    if same.any():
+        out = choose(same, a, out)
+    if mode.nan == "nan" and mode.type in EXPONENTS:
+        man, exp = EXPONENTS[mode.type]
+        worst = ((1 << exp) - 1) << man
+        if name.startswith("fmax"):
+            worst |= 1 << (man + exp)
+        for one, other in ((a, b), (b, a)):
+            hit = is_const(one, worst)
+            if hit is not False:
+                out = choose(hit, other, out)
+    return out
+
+
+def _elements(opkey: str, x: HF) -> tuple[U64, list[tuple[Any, int]]]:
+    """Sum of the set's element hashes, and (lanes, bits) of each known member."""
+    h = x[0]
+    total = combine(key("element " + opkey), h)
+    consts: list[tuple[Any, int]] = []
+    known = known_lanes(x)
+    if known is not False and np.any(known):
+        values = np.unique(h[1][np.broadcast_to(known, h[1].shape)])
+        if len(values) <= 4:
+            total = np.where(known, np.uint64(0), total)
+            consts += [(known & (h[1] == v), int(v)) for v in values]
+    for outer, lanes, (inner, _) in pop_forms(x, f"set {opkey} |"):
+        total = np.where(lanes, inner, total)
+        consts += [(lanes, int(v, 16)) for v in outer.split("|")[1].split()]
+    return total, consts
+
+
+def _make_set(name: str, mode: FloatMode, opkey: str, total: U64, consts: list[tuple[Any, int]],
+              facts: Facts) -> HF:
+    """The set as a hash; its known members, folded to one, are part of the form."""
+    values = sorted({v for _, v in consts})
+    lanes = np.zeros((1, 1), dtype=np.int64)
+    for bit, value in enumerate(values):
+        has: Any = False
+        for where, v in consts:
+            if v == value:
+                has = has | where
+        lanes = lanes | np.asarray(has).astype(np.int64) << bit
+    out: HF | None = None
+    for pattern in np.unique(lanes):
+        members = [v for bit, v in enumerate(values) if int(pattern) >> bit & 1]
+        while len(members) > 1:
+            folded = fold_scalar(name, mode, (members[0], members[1]))
+            if folded is None:
+                break
+            members[:2] = [folded]
+        outer = f"set {opkey} |" + " ".join(f"{v:x}" for v in members)
+        one = push_form((total, 0), outer, facts)
+        out = one if out is None else choose(lanes == pattern, one, out)
+    assert out is not None
+    return out
+
+
+def compare(cmp: Compare, a: HF, b: HF, integer: bool) -> HF:
+    """A comparison in its base form: less-than or equal, swapped and negated."""
+    base, swap, neg = (_INT_BASE if integer else _BASE)[cmp.cond]
+    if swap:
+        a, b = b, a
+    if not integer and cmp.denorm == "keep":
+        for lanes, src, x, y in _narrow_pairs(a, b, cmp.type):
+            a = choose(lanes, x, a)
+            b = choose(lanes, y, b)
+            if not np.all(lanes):
+                whole = _base_compare(cmp, base, neg, a, b, integer)
+                part = _base_compare(Compare(cmp.cond, src), base, neg, a, b, integer)
+                return choose(lanes, part, whole)
+            cmp = Compare(cmp.cond, src)
+            break
+    return _base_compare(cmp, base, neg, a, b, integer)
+
+
+def _base_compare(cmp: Compare, base: str, neg: bool, a: HF, b: HF, integer: bool) -> HF:
+    kind = cmp.type if not (integer and base == "eq") else "b" + cmp.type[1:]
+    k = key(f"cmp {base} {kind} {cmp.denorm}")
+    h = symmetric(k, a[0], b[0]) if base in ("eq", "equ", "nan") else combine(k, a[0], b[0])
+    return (flip(h) if neg else h), poison(a[1], b[1])
+
+
+def select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
+    """c ? x : y where c is not known in some lane."""
+    out = _select_hash(c, x, y, width)
+    if width == 32:
+        for lanes, src, nx, ny in _narrow_pairs(x, y, "f32"):
+            narrow = _select_hash(c, nx, ny, 16)
+            out = choose(lanes, convert(Conv(src, "f32"), narrow), out)
+    return out
+
+
+def _select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
+    rep, neg = representative(c[0])
+    first, second = np.where(neg, y[0], x[0]), np.where(neg, x[0], y[0])
+    h = combine_all(key(f"select {width}"), [rep, first, second])
+    facts: Facts = poison(c[1], x[1], y[1]) | ((x[1] | y[1]) & MNZ) | (x[1] & y[1] & QUIET)
+    if known_lanes(x) is not False or known_lanes(y) is not False:
+        facts = facts | MNZ
+    out: HF = (h, facts)
+    same = x[0] == y[0]
+    same = same[0] & same[1]
+    if same.any():
+        out = choose(same, x, out)
+    known = known_lanes(c)
+    if known is not False:
+        truth = known & (c[0][1] != 0)
+        out = choose(truth, x, out)
+        out = choose(known & ~truth, y, out)
+    return out

@@ -1,0 +1,183 @@
+"""Facts of values and the invertible constructors (forms) that hashes are wrapped in.
+
+In: (hash array, facts). Out: which lanes are undefined, known bits, never -0, of which form. Facts
+are an int where uniform, else an array over lanes; a form's number holds the whole stack of
+constructors, of which a hash shows only the outermost. Properties that are asked for often are
+remembered for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.replay.hashing import U64, key
+
+__all__ = [
+    "CONC", "EXCH", "FORM_SHIFT", "Facts", "HF", "LOW", "MNZ", "Mask", "NOSUB", "OPQ", "PENDING",
+    "POISON", "QUIET", "UNDEF", "WIDE_BF16", "conc_mask", "consts_of", "facts_where", "form_id",
+    "form_key", "form_name", "forms_in", "has_forms", "known_lanes", "memo", "pop_forms",
+    "push_form",
+]
+
+Mask = NDArray[np.bool_]
+Facts = Any  # an int where uniform, else NDArray[np.uint32] of lane shape
+
+UNDEF, OPQ, CONC, MNZ, NOSUB, QUIET, PENDING, EXCH = 1, 2, 4, 8, 16, 32, 64, 128
+POISON = UNDEF | OPQ | PENDING | EXCH  # what every result inherits
+LOW = 0xFF
+FORM_SHIFT = 8
+
+
+
+def conc_mask(f: Facts) -> Any:
+    """Lanes whose bits are known: bool or mask."""
+    return bool(f & CONC) if isinstance(f, int) else (f & CONC) != 0
+
+
+HF = tuple[U64, Facts]
+_FORMS: list[tuple[str, int]] = [("", 0)]
+_FORM_IDS: dict[tuple[str, int], int] = {("", 0): 0}
+
+
+def form_id(outer: str, inner: int = 0) -> int:
+    """The number of a constructor over a value of another form (numbers stay in the process)."""
+    found = _FORM_IDS.get((outer, inner))
+    if found is None:
+        found = _FORM_IDS[outer, inner] = len(_FORMS)
+        _FORMS.append((outer, inner))
+    return found
+
+
+def form_name(form: int) -> str:
+    """The outermost constructor's name."""
+    return _FORMS[form][0]
+
+
+def form_key(outer: str) -> U64:
+    """What the constructor adds to its child's hash, shape (2, 1, 1)."""
+    return key("form " + outer)
+
+
+def push_form(x: HF, outer: str, low: Facts) -> HF:
+    """Wrap in an invertible constructor; `low` are the result's other facts."""
+    h, f = x
+    if isinstance(f, int):
+        return h + form_key(outer), low | form_id(outer, f >> FORM_SHIFT) << FORM_SHIFT
+    inner = f >> FORM_SHIFT
+    bits = np.zeros(f.shape, dtype=np.uint32)
+    for one in forms_in(f):
+        bits[inner == one] = form_id(outer, one) << FORM_SHIFT
+    return h + form_key(outer), low | bits
+
+
+def pop_forms(x: HF, prefix: str) -> list[tuple[str, Mask, HF]]:
+    """For each constructor whose name starts so: its name, its lanes, what it wraps there."""
+    h, f = x
+    out: list[tuple[str, Mask, HF]] = []
+    if not has_forms(f):
+        return out
+    found: dict[str, list[int]] = {}
+    for form in forms_in(f):
+        if form and _FORMS[form][0].startswith(prefix):
+            found.setdefault(_FORMS[form][0], []).append(form)
+    for outer, forms in found.items():
+        low = f & (POISON | MNZ | QUIET)
+        if isinstance(f, int):
+            inner: Facts = low | _FORMS[forms[0]][1] << FORM_SHIFT
+            out.append((outer, np.ones((1, 1), dtype=bool), (h - form_key(outer), inner)))
+            continue
+        which = f >> FORM_SHIFT
+        lanes = np.zeros(f.shape, dtype=bool)
+        inner = low.copy()
+        for form in forms:
+            here = which == form
+            lanes |= here
+            inner[here] |= np.uint32(_FORMS[form][1] << FORM_SHIFT)
+        out.append((outer, lanes, (h - form_key(outer), inner)))
+    return out
+
+
+WIDE_BF16 = "wide bf16 f32"
+
+
+def forms_in(f: Facts) -> list[int]:
+    """The forms that occur among the lanes, 0 (none) included."""
+    if isinstance(f, int):
+        return [f >> FORM_SHIFT]
+    first = int(f.flat[0])
+    if (f == first).all():
+        return [first >> FORM_SHIFT]
+    return [int(x) for x in np.unique(f >> FORM_SHIFT)]
+
+
+def has_forms(f: Facts) -> bool:
+    """Whether some lane has a form."""
+    if isinstance(f, int):
+        return f > LOW
+    return bool(memo("forms", (f, f), lambda x: bool((x[1] > LOW).any())))
+
+
+_MEMO: dict[tuple[str, int, int], tuple[Any, Any, Any]] = {}
+
+
+def memo(kind: str, x: Any, make: Callable[[Any], Any]) -> Any:
+    """A property of (hash array, facts) that is asked for again and again: kept for a while."""
+    h, f = x
+    name = (kind, id(h), f if isinstance(f, int) else id(f))
+    hit = _MEMO.get(name)
+    if hit is not None and hit[0] is h and (hit[1] is f or isinstance(f, int)):
+        return hit[2]
+    value = make(x)
+    if len(_MEMO) > 600:
+        _MEMO.clear()
+    _MEMO[name] = (h, f, value)
+    return value
+
+
+def known_lanes(x: HF) -> Any:
+    """Lanes whose bits are known: False, True, or a mask with both."""
+    f = x[1]
+    if isinstance(f, int):
+        return bool(f & CONC)
+    return memo("known", (f, f), lambda y: _known(y[1]))
+
+
+def _known(f: Facts) -> Any:
+    mask = (f & CONC) != 0
+    return mask if mask.any() else False
+
+
+def consts_of(x: HF) -> tuple[int, ...] | None:
+    """The bits that known lanes hold, if they are at most eight different ones."""
+    return memo("consts", x, _consts)  # type: ignore[no-any-return]
+
+
+def _consts(x: HF) -> tuple[int, ...] | None:
+    known = known_lanes(x)
+    if known is False:
+        return ()
+    words = x[0][1]
+    if known is not True:
+        shape = np.broadcast_shapes(words.shape, known.shape)
+        words = np.broadcast_to(words, shape)[np.broadcast_to(known, shape)]
+    flat = words.reshape(-1)
+    out: set[int] = set()
+    while flat.size and len(out) <= 8:
+        first = flat[0]
+        out.add(int(first))
+        flat = flat[flat != first]
+    return None if flat.size or len(out) > 8 else tuple(sorted(out))
+
+
+def facts_where(mask: Mask, a: Facts, b: Facts) -> Facts:
+    """Facts of a lane-wise choice."""
+    if isinstance(a, int) and isinstance(b, int) and a == b:
+        return a
+    if mask.ndim == 0:
+        return a if mask else b
+    return np.where(mask, np.uint32(a) if isinstance(a, int) else a,
+                    np.uint32(b) if isinstance(b, int) else b)
