@@ -155,6 +155,8 @@ def _compare(x: View, y: View, pairs: list[tuple[View, View]]) -> str:
     a, b = x.node, y.node
     if (a.op == "select" and b.op != "select") or (a.op != "select" and b.op == "select"):
         return ""  # both sides of the select are one tree in this lane; its hash says so
+    if a.op == b.op == "phi":
+        return ""  # told apart by the refinement that gave it this hash
     if (a.op, a.attr, a.width) != (b.op, b.attr, b.width):
         return f"{a.op} {a.attr} against {b.op} {b.attr} under one hash"
     if a.op == "fold":

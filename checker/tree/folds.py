@@ -42,6 +42,7 @@ class Fold:
     cond: Node
     out: Node
     level: int
+    start: Node | None = None  # in `while` form: the condition at counter 0
 
     def parts(self) -> list[Node]:
         """Every node inside."""
@@ -160,7 +161,8 @@ def _level(nodes: list[Node]) -> int:
 
 
 def make_fold(forest: Forest, rewriter: Rewriter, form: str, counter: Node, phis: list[Node],
-              inits: list[Node], steps: list[Node], cond: Node, out: Node) -> Node:
+              inits: list[Node], steps: list[Node], cond: Node, out: Node,
+              start: Node | None = None) -> Node:
     """Return the closed node of one loop value; only accumulators it depends on are kept."""
     index = {p: i for i, p in enumerate(phis)}
     needed: list[int] = []
@@ -184,7 +186,7 @@ def make_fold(forest: Forest, rewriter: Rewriter, form: str, counter: Node, phis
     needed.sort()
     kept = Fold(form, counter, tuple(phis[i] for i in needed), tuple(inits[i] for i in needed),
                 tuple(steps[i] for i in needed), cond, out,
-                _level([cond, out, *(steps[i] for i in needed)]))
+                _level([cond, out, *(steps[i] for i in needed)]), start)
     bound = counter.deps
     for p in kept.phis:
         bound |= p.deps

@@ -19,6 +19,7 @@ from checker.tree.nodes import Forest, Fuel, Node
 from checker.tree.poly import Poly, constant
 from checker.tree.rules import Floats
 from checker.tree.values import Value, Values
+from checker.walk.general import remake
 from checker.walk.flow import Block, Flow, Loop, analyse
 from checker.walk.ints import Ints
 from checker.walk.lanes import LaneOps
@@ -126,7 +127,23 @@ class Engine:
             return self.choose_predicate(p, self.as_predicate(a), self.as_predicate(b))
         if isinstance(a, Poly) and isinstance(b, Poly) and a.same(b):
             return a
+        if p.op != "lanes" and (isinstance(a, Node) or isinstance(b, Node)):
+            for q, x, y in ((p, a, b), (self.logic.negate(p), b, a)):
+                if isinstance(x, Node) and self.skipped(q, x) is self.values.node(y):
+                    return x
         return self.values.select(p, a, b, width)
+
+    def skipped(self, p: Node, x: Node, depth: int = 8) -> Node | None:
+        """Return what x is where p fails, if p is the condition to enter the loops in x."""
+        if x.op == "fold" and x.extra.start is p and x.extra.out in x.extra.phis:
+            init: Node = x.extra.inits[x.extra.phis.index(x.extra.out)]
+            return init
+        if not depth or not x.args or x.op in ("load", "mma", "krow"):
+            return None
+        args = [self.skipped(p, k, depth - 1) or k for k in x.args]
+        if all(m is k for m, k in zip(args, x.args, strict=True)):
+            return None
+        return remake(self, x, args, x.poly)
 
     def choose_predicate(self, p: Node, a: Node, b: Node) -> Node:
         """Return (p and a) or (not p and b)."""

@@ -430,7 +430,7 @@ def may_bits(poly: Poly) -> int:
         return total & full
     bounds = poly.range()
     if bounds is None or bounds[0] < 0 or bounds[1] > full:
-        return full
+        return full & ~((1 << min(poly.tz(), poly.width)) - 1)
     return ((1 << bounds[1].bit_length()) - 1) & ~((1 << poly.tz()) - 1)
 
 

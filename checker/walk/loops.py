@@ -81,6 +81,7 @@ class _Runner:
         self.iterations: list[Iteration] = []
         self.rewriter = Rewriter(engine.logic)
         self.world: Any = None
+        self.start: Node | None = None
 
     # -- which registers
     def _body_ops(self) -> Any:
@@ -426,6 +427,9 @@ class _Runner:
         form, cond = ("while", summary.cond) if summary.header_exit else ("do", summary.cond)
         if form == "do" and self._closed(start) and engine.logic.implies(known, start):
             form, cond = "while", before
+        self.start = None
+        if form == "while":
+            self.start = Replacer(engine, {self.kappa: Poly(32, {})}).node(cond)
         self._check_lanes(summary)
         order = list(summary.steps)
         phis = [self.phis[r] for r in order]
@@ -468,7 +472,7 @@ class _Runner:
             else:
                 form, cond = "do", summary.cond
         return make_fold(engine.forest, self.rewriter, form, self.kappa, phis, inits, steps,
-                         cond, node)
+                         cond, node, self.start if form == "while" else None)
 
     def _check_lanes(self, summary: Summary) -> None:
         """Lanes that leave a loop at different times must not look at each other."""
