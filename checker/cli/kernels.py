@@ -20,6 +20,7 @@ from rich.text import Text
 from checker import sources
 from checker.cache import Cache, open_default
 from checker.cli import render
+from checker.cli.remote import Server, engine_at
 from checker.cli.status import (
     EQUAL,
     UNEQUAL,
@@ -67,12 +68,10 @@ def _names(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown
 
 
-def _load(file: str, isa: str | None) -> Listing:
-    from checker import api
-
+def _load(file: str, isa: str | None, engine: Any) -> Listing:
     text = sys.stdin.read() if file == "-" else sources.read_text(Path(file))
     name = "<stdin>" if file == "-" else file
-    entries = api.kernels_in(text, isa=isa, file=name)
+    entries = engine.kernels_in(text, isa=isa, file=name)
     return Listing(name, text, isa, tuple(entries))
 
 
@@ -87,17 +86,18 @@ def _print_json(data: Any) -> None:
 @guarded()
 def sign(
     files: Files, kernel: Kernel = None, isa: Isa = None, as_json: Json = False,
-    no_cache: NoCache = False,
+    no_cache: NoCache = False, server: Server = "",
 ) -> None:
     """Print the signature of each kernel: equal signatures of modelled kernels, equal bits."""
-    cache = _cache(no_cache)
+    engine = engine_at(server)
+    ask = engine.sign if server else _cache(no_cache).sign
     signed: list[tuple[str, Signature]] = []
     errors: list[tuple[str, SamebitsError]] = []
     for file in files:
         try:
-            source = _load(file, isa)
+            source = _load(file, isa, engine)
             for entry in source.pick(kernel):
-                signature = cache.sign(source.text, isa=isa, kernel=entry, file=source.file)
+                signature = ask(source.text, isa=isa, kernel=entry, file=source.file)
                 signed.append((source.file, signature))
         except UsageError:
             raise
@@ -165,19 +165,19 @@ def compare(
         bool, typer.Option("--strict", help="Prove more: grant none of the optional premises.")
     ] = False,
     as_json: Json = False,
+    server: Server = "",
 ) -> None:
     """Decide whether two kernels return the same bits.
 
     Exit status: 0 equal, 1 unequal, 3 unproved, 2 wrong usage, 4 unreadable input.
     """
-    from checker import api
-
-    text_a, text_b = _load(a, isa), _load(b, isa_b or isa)
+    engine = engine_at(server)
+    text_a, text_b = _load(a, isa, engine), _load(b, isa_b or isa, engine)
     pairing = _pair(text_a, text_b, kernel_a or kernel, kernel_b or kernel)
     facts_a = sources.load_json(launch) if launch else None
     facts_b = sources.load_json(launch_b) if launch_b else facts_a
     verdicts = [
-        api.compare(
+        engine.compare(
             text_a.text, text_b.text, isa_a=text_a.isa, isa_b=text_b.isa, kernel_a=name_a,
             kernel_b=name_b, launch_a=facts_a, launch_b=facts_b, strict=strict,
             file_a=text_a.file, file_b=text_b.file,
@@ -241,7 +241,7 @@ def tree(
     """Print the tree of roundings behind each output, with source lines."""
     from checker import api
 
-    source = _load(file, isa)
+    source = _load(file, isa, api)
     trees = [
         (name, api.tree_text(source.text, isa=isa, kernel=name, file=source.file))
         for name in source.pick(kernel)

@@ -20,6 +20,7 @@ import typer
 from checker import cache, knobs, sources
 from checker.cache import Cache, Examiner, open_default
 from checker.cli import render
+from checker.cli.remote import Server, engine_at
 from checker.cli.status import EQUAL, UNPROVED, UNREADABLE, guarded
 from checker.errors import UsageError
 from checker.results import Partition
@@ -112,22 +113,26 @@ def partition(
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Decide anew.")] = False,
     jobs: Jobs = None,
     limit: Limit = LIMIT_SECONDS,
+    server: Server = "",
 ) -> None:
     """Partition compiled configurations into classes that return the same bits.
 
     Exit status: 0 (with --batch-invariant: 3 where it is not proved), 2 wrong usage, 4 unreadable
     input.
     """
-    from checker import api
-
-    found = sources.read(paths, kernels_in=api.kernels_in)
+    engine = engine_at(server)
+    found = sources.read(paths, kernels_in=engine.kernels_in)
     chosen = [s for s in found.kernels if kernel is None or kernel in s.input.name]
     if not chosen and not found.errors:
         raise UsageError(f"no kernel found under {', '.join(paths)}")
+    inputs = [s.input for s in chosen]
     with _progress(len(chosen)) as progress:
-        store = Cache(None) if no_cache else open_default()
-        with Examiner(store, jobs=jobs, limit_seconds=limit) as examiner:
-            answer = cache.partition([s.input for s in chosen], examiner, progress=progress)
+        if server:
+            answer = engine.partition(inputs, progress=progress)
+        else:
+            store = Cache(None) if no_cache else open_default()
+            with Examiner(store, jobs=jobs, limit_seconds=limit) as examiner:
+                answer = cache.partition(inputs, examiner, progress=progress)
     groups = group_sources(chosen, answer)
     errors = [*((e.name, e.message) for e in found.errors), *answer.errors]
     invariant = _invariance(groups) if batch_invariant else None
