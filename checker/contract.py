@@ -16,8 +16,8 @@ Read off the machine code of the assemblers of CUDA 12.9, 13.0 and 13.4 for sm_8
   none if they are one product written twice.
 - Dead uses do not count. A product of two literals is a literal.
 - `div.{full,approx}` by a literal c is a multiply by 1/c rounded to nearest (for |c| in
-  [2**-126, 2**126]); another approximation of literals is computed by the assembler, not by the
-  unit (`...@literal` here).
+  [2**-126, 2**126]), `rcp.approx` of it that literal; another approximation of literals is
+  computed by the assembler, not by the unit (`...@literal` here).
 Premises: `contraction:measured` where a rule above decided; `contraction` where a pair is left as
 it stands because no rule covers it (a sum before its product in a loop, equal products in one
 sum, shared products on both sides, moves under a guard, other targets).
@@ -114,9 +114,11 @@ def _known(program: Program) -> dict[int, Const]:
 def _approx_of_literals(op: Op, args: list[Source]) -> Op:
     attr = op.attr
     assert isinstance(attr, Approx)
-    divides = attr.fn in ("div.full", "div.approx") and attr.mode.type == "f32"
-    if divides and isinstance(args[1], Const) and not isinstance(args[0], Const):
-        inverse = _inverse(args[1].bits)
+    last = args[-1]
+    if attr.mode.type == "f32" and attr.fn in _FUSED and isinstance(last, Const):
+        inverse = _inverse(last.bits)
+        if inverse is not None and len(args) == 1:
+            return Op("mov", op.dst, (Const(inverse, 32),), 32, op.guard, op.site)
         if inverse is not None:
             mode = replace(attr.mode, contract=True)
             return Op("fmul", op.dst, (op.src[0], Const(inverse, 32)), mode, op.guard, op.site)

@@ -146,7 +146,9 @@ def test_a_quotient_fuses_into_a_plain_sum_only() -> None:
 
 
 def test_an_approximation_of_a_literal_is_not_the_unit_s() -> None:
-    assert approximations("rcp.approx.ftz.f32 %f0, 0f40400000;") == ["rcp.approx@literal"]
+    assert approximations("ex2.approx.ftz.f32 %f0, 0f40400000;") == ["ex2.approx@literal"]
+    ops, _ = done("rcp.approx.ftz.f32 %f0, 0f40400000;")
+    assert ops == ["%f0 = mov <32> 0x3eaaaaab:32"]
 
 
 def test_a_product_without_a_sum_is_nobodys_premise() -> None:
