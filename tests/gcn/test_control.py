@@ -6,20 +6,20 @@ import numpy as np
 
 from checker.gcn.lower import Lowering
 from checker.gcn.parser import parse_gcn
-from tests.gcn.bench import program_of, run, text_of, unmodelled
+from tests.gcn.bench import program_of, run, split, text_of, unmodelled
 
 L = np.arange(64, dtype=np.uint32)
 
-IF = """v_cmp_gt_u32_e32 vcc, 20, v1
+IF = split("""v_cmp_gt_u32_e32 vcc, 20, v1
 v_mov_b32_e32 v10, 1
 s_and_saveexec_b64 s[24:25], vcc
 s_cbranch_execz .LBB0_1
 v_add_u32_e32 v10, v10, v2
 .LBB0_1:
 s_or_b64 exec, exec, s[24:25]
-v_add_u32_e32 v10, 100, v10""".split("\n")
+v_add_u32_e32 v10, 100, v10""")
 
-IF_ELSE = """v_cmp_gt_u32_e32 vcc, 20, v1
+IF_ELSE = split("""v_cmp_gt_u32_e32 vcc, 20, v1
 s_and_saveexec_b64 s[24:25], vcc
 s_xor_b64 s[24:25], exec, s[24:25]
 s_cbranch_execz .LBB0_1
@@ -30,9 +30,9 @@ s_cbranch_execz .LBB0_2
 v_sub_u32_e32 v10, v2, v1
 .LBB0_2:
 s_or_b64 exec, exec, s[24:25]
-v_mov_b32_e32 v11, v10""".split("\n")
+v_mov_b32_e32 v11, v10""")
 
-LOOP = """s_mov_b64 s[24:25], 0
+LOOP = split("""s_mov_b64 s[24:25], 0
 v_mov_b32_e32 v4, 0
 .LBB0_1:
 v_add_u32_e32 v4, 1, v4
@@ -42,7 +42,7 @@ s_or_b64 s[24:25], vcc, s[24:25]
 s_andn2_b64 exec, exec, s[24:25]
 s_cbranch_execnz .LBB0_1
 s_or_b64 exec, exec, s[24:25]
-v_mov_b32_e32 v11, 7""".split("\n")
+v_mov_b32_e32 v11, 7""")
 
 
 def _lowering(lines: list[str]) -> Lowering:
@@ -63,7 +63,7 @@ def test_skipped_scalar_write_keeps_the_branch() -> None:
     lines = [*IF[:4], "s_mov_b32 s30, 5", *IF[4:], "v_mov_b32_e32 v11, s30"]
     lines = ["s_mov_b32 s30, 3", *lines]
     assert len(_lowering(lines).elided) == 0
-    none, other = run(lines, L + 50, L)
+    _, other = run(lines, L + 50, L)
     assert set(other.tolist()) == {3}
     _, some = run(lines, L, L)
     assert set(some.tolist()) == {5}
@@ -113,8 +113,8 @@ def test_masks_are_numbers_too() -> None:
 
 
 def test_uniform_branch_on_vcc() -> None:
-    lines = ["s_cmp_eq_u32 s20, 5", "s_cselect_b64 s[24:25], -1, 0", "s_and_b64 vcc, exec, s[24:25]",
-             "v_mov_b32_e32 v10, 1", "s_cbranch_vccz .LBB0_1", "v_mov_b32_e32 v10, 2", ".LBB0_1:",
+    lines = ["s_cmp_eq_u32 s20, 5", "s_cselect_b64 s[24:25], -1, 0",
+             "s_and_b64 vcc, exec, s[24:25]", "v_mov_b32_e32 v10, 1", "s_cbranch_vccz .LBB0_1", "v_mov_b32_e32 v10, 2", ".LBB0_1:",
              "v_mov_b32_e32 v11, 3"]
     assert run(lines, 5)[0][0] == 2
     assert run(lines, 6)[0][0] == 1
@@ -151,7 +151,7 @@ def test_leftover_modifier_is_opaque() -> None:
 
 
 def test_division_by_reciprocal_becomes_a_division() -> None:
-    lines = """v_cvt_f32_u32_e32 v4, s21
+    lines = split("""v_cvt_f32_u32_e32 v4, s21
 s_sub_i32 s24, 0, s21
 v_rcp_iflag_f32_e32 v4, v4
 v_mul_f32_e32 v4, 0x4f7ffffe, v4
@@ -175,7 +175,7 @@ s_cmp_ge_u32 s26, s21
 s_cselect_b32 s30, s27, s24
 s_cselect_b32 s31, s28, s26
 v_mov_b32_e32 v10, s30
-v_mov_b32_e32 v11, s31""".split("\n")
+v_mov_b32_e32 v11, s31""")
     program = program_of(lines)
     names = [op.name for op in program.ops]
     assert "idiv_u" in names

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def _program(group: str, target: str) -> Program:
     return lower(parse(DATA[group][target]["text"]))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _map(group: str, target: str) -> ReplayResult:
     return replay(_program(group, target), DATA[group][target]["launch"])
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.gcn.bench import program_of, run, unmodelled
+from tests.gcn.bench import program_of, run, split, unmodelled
 
 F32 = np.array([0x00000000, 0x80000000, 0x3F800000, 0xBF800000, 0x40490FDB, 0x7F800000, 0xFF800000,
                 0x7FC00000, 0x00000001, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0x33800000, 0x4B000001,
@@ -234,7 +234,7 @@ def test_16_bit_results_zero_the_high_half_up_to_gfx9_only() -> None:
     assert (old[0], fma[0], new[0]) == (0x4000, 0xFFFF4000, 0xFFFF4000)
 
 
-DIVISION = """v_div_scale_f32 v4, s[24:25], v2, v2, v1
+DIVISION = split("""v_div_scale_f32 v4, s[24:25], v2, v2, v1
 v_rcp_f32_e32 v5, v4
 v_div_scale_f32 v6, vcc, v1, v2, v1
 v_fma_f32 v7, -v4, v5, 1.0
@@ -244,7 +244,7 @@ v_fma_f32 v8, -v4, v7, v6
 v_fmac_f32_e32 v7, v8, v5
 v_fma_f32 v4, -v4, v7, v6
 v_div_fmas_f32 v4, v4, v5, v7
-v_div_fixup_f32 v10, v4, v2, v1""".split("\n")
+v_div_fixup_f32 v10, v4, v2, v1""")
 
 
 def test_exact_division_is_recognised() -> None:
@@ -272,14 +272,14 @@ def test_division_in_another_mode_is_no_division() -> None:
     assert "fdiv" not in [op.name for op in program_of(DIVISION, mode=241).ops]
 
 
-ROUNDING = """v_bfe_u32 v4, v1, 16, 1
+ROUNDING = split("""v_bfe_u32 v4, v1, 16, 1
 s_movk_i32 s24, 0x7fff
 v_add3_u32 v4, v1, v4, s24
 v_cmp_o_f32_e32 vcc, v1, v1
 v_mov_b32_e32 v5, 0x7fff
 s_nop 1
-v_cndmask_b32_sdwa v10, v5, v4, vcc dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:DWORD src1_sel:WORD_1
-""".strip().split("\n")
+v_cndmask_b32_sdwa v10, v5, v4, vcc src0_sel:DWORD src1_sel:WORD_1
+""")
 
 
 def test_bf16_rounding_is_recognised_and_right() -> None:
@@ -295,7 +295,8 @@ def test_bf16_rounding_is_recognised_and_right() -> None:
 
 
 @pytest.mark.parametrize(("at", "text"), [
-    (0, "v_bfe_u32 v4, v1, 15, 1"), (1, "s_movk_i32 s24, 0x7ffe"), (3, "v_cmp_o_f32_e32 vcc, v2, v2"),
+    (0, "v_bfe_u32 v4, v1, 15, 1"), (1, "s_movk_i32 s24, 0x7ffe"),
+    (3, "v_cmp_o_f32_e32 vcc, v2, v2"),
     (2, "v_add3_u32 v4, v2, v4, s24"), (4, "v_mov_b32_e32 v5, 0x3f80")])
 def test_a_changed_step_is_no_rounding(at: int, text: str) -> None:
     lines = [*ROUNDING[:at], text, *ROUNDING[at + 1:]]

@@ -101,7 +101,8 @@ def test_bpermute_and_lane_access() -> None:
 
 
 def test_readfirstlane_takes_the_lowest_active_lane() -> None:
-    lines = ["s_mov_b64 s[24:25], exec", "v_cmp_lt_u32_e32 vcc, 20, v2", "s_and_b64 exec, exec, vcc",
+    lines = ["s_mov_b64 s[24:25], exec", "v_cmp_lt_u32_e32 vcc, 20, v2",
+             "s_and_b64 exec, exec, vcc",
              "v_readfirstlane_b32 s26, v1", "s_mov_b64 exec, s[24:25]", "v_mov_b32_e32 v10, s26"]
     got, _ = run(lines, V, L)
     assert got[0] == V[21]

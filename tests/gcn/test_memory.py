@@ -14,7 +14,8 @@ V = L * 0x01010101 + 0x80
 
 
 def test_lds_write_and_read_through_a_barrier() -> None:
-    lines = ["ds_write_b32 v0, v1", "s_waitcnt lgkmcnt(0)", "s_barrier", "v_xor_b32_e32 v4, 0xfc, v0",
+    lines = ["ds_write_b32 v0, v1", "s_waitcnt lgkmcnt(0)", "s_barrier",
+             "v_xor_b32_e32 v4, 0xfc, v0",
              "ds_read_b32 v10, v4", "ds_read_u8 v11, v0 offset:1", "s_waitcnt lgkmcnt(0)"]
     got, byte = run(lines, V)
     assert got.tolist() == V[63 - L].tolist()
@@ -22,7 +23,8 @@ def test_lds_write_and_read_through_a_barrier() -> None:
 
 
 def test_lds_pairs_and_strides() -> None:
-    lines = ["ds_write2st64_b32 v0, v1, v2 offset0:1 offset1:2", "s_waitcnt lgkmcnt(0)", "s_barrier",
+    lines = ["ds_write2st64_b32 v0, v1, v2 offset0:1 offset1:2", "s_waitcnt lgkmcnt(0)",
+             "s_barrier",
              "ds_read2st64_b32 v[10:11], v0 offset0:2 offset1:1", "s_waitcnt lgkmcnt(0)"]
     got, other = run(lines, V, L)
     assert (got.tolist(), other.tolist()) == (L.tolist(), V.tolist())
@@ -68,8 +70,8 @@ def test_triton_mask_by_a_far_offset_becomes_a_guard() -> None:
 
 def test_buffer_store_out_of_range_is_dropped() -> None:
     lines = ["s_mov_b64 s[24:25], s[14:15]", "s_and_b32 s25, s25, 0xffff", "s_movk_i32 s26, 0x120",
-             "s_mov_b32 s27, 0x27000", "v_mov_b32_e32 v11, 3", "global_store_dword v0, v11, s[14:15] "
-             "offset:256", "s_waitcnt vmcnt(0)", "v_mov_b32_e32 v4, 8",
+             "s_mov_b32 s27, 0x27000", "v_mov_b32_e32 v11, 3",
+             "global_store_dword v0, v11, s[14:15] offset:256", "s_waitcnt vmcnt(0)", "v_mov_b32_e32 v4, 8",
              "buffer_store_dword v4, v0, s[24:27], 0 offen offset:256", "s_waitcnt vmcnt(0)",
              "global_load_dword v11, v0, s[14:15] offset:256", "s_waitcnt vmcnt(0)"]
     _, other = run(lines, V)
