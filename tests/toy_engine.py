@@ -168,6 +168,7 @@ def coverage(
 def module() -> ModuleType:
     """The toy as a module object that can stand in for `checker.api`."""
     toy = ModuleType("checker.api")
+    toy.LIMITS = frozenset({"fuel", "unmodelled"})  # type: ignore[attr-defined]
     for function in (kernels_in, sign, compare, Examined, examine, classify, tree_text, coverage):
         setattr(toy, function.__name__, function)
     return toy

@@ -18,7 +18,7 @@ from checker.cache import Examiner
 from checker.errors import SamebitsError
 from checker.gate.lockfile import Entry, Key, Lock, config_text
 from checker.gate.suppress import Suppression
-from checker.results import CHECKER_VERSION, Signature
+from checker.results import CHECKER_VERSION, Reason, Signature
 from checker.sources import Source, Sources, Unreadable, readable_name
 
 __all__ = [
@@ -107,13 +107,22 @@ def coverage_text(signature: Signature) -> str:
     opaque = {o.opcode for o in signature.opaque if o.reaches_output}
     if opaque:
         out.append("opaque " + " ".join(sorted(opaque)))
-    if signature.findings:
-        out.append("finding " + " ".join(sorted({f.code for f in signature.findings})))
+    for word, found in zip(("finding", "limit"), _findings(signature), strict=True):
+        if found:
+            out.append(word + " " + " ".join(sorted({f.code for f in found})))
     if signature.nondeterministic:
         out.append("nondeterministic")
     if not out:
         return "modelled" if signature.modelled else "not modelled"
     return "; ".join(out)
+
+
+def _findings(signature: Signature) -> tuple[list[Reason], list[Reason]]:
+    """What is wrong with a kernel, and what the static engine could not do."""
+    from checker.api import LIMITS
+
+    limits = [f for f in signature.findings if f.code in LIMITS]
+    return [f for f in signature.findings if f.code not in LIMITS], limits
 
 
 def entry_of(source: Source, signature: Signature) -> Entry:
@@ -252,9 +261,11 @@ def _words(coverage: str, head: str) -> set[str]:
 
 def _worse(before: Entry, now: Signature) -> tuple[str, str] | None:
     """What is newly in the way of an equality: (kind, sentence), or None."""
-    found = {f.code for f in now.findings} - _words(before.coverage, "finding")
-    if found:
-        return "finding", f"newly found: {now.findings[0].message}"
+    wrong, limits = _findings(now)
+    known = _words(before.coverage, "finding")
+    fresh = [f for f in wrong if f.code not in known]
+    if fresh:
+        return "finding", f"newly found: {fresh[0].message}"
     if now.nondeterministic and "nondeterministic" not in before.coverage:
         return "finding", "newly nondeterministic: two runs on one input may differ"
     reaching = {o.opcode for o in now.opaque if o.reaches_output}
@@ -262,7 +273,8 @@ def _worse(before: Entry, now: Signature) -> tuple[str, str] | None:
     if opaque:
         return "coverage", "newly not modelled: " + ", ".join(sorted(opaque))
     if before.modelled and not now.modelled:
-        return "coverage", "newly not modelled"
+        why = f": {limits[0].message}" if limits else ""
+        return "coverage", "newly not modelled" + why
     return None
 
 

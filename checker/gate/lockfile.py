@@ -23,7 +23,7 @@ _HEADER = (
     "# samebits baseline: what each kernel computes, by signature. Written by\n"
     "# `samebits gate update`; `samebits gate check` compares. Commit it.\n"
 )
-_BARE = re.compile(r"[A-Za-z_*+-][\w.*+:<>/,x-]*")
+_BARE = re.compile(r"[\w*+-][\w.*+:<>/,-]*")
 
 
 class LockError(SamebitsError):
@@ -47,7 +47,7 @@ class Entry:
     """One kernel in one configuration, as the baseline keeps it.
 
     coverage: `modelled`, or what stands against it: `opaque OPCODE...`, `finding CODE...`,
-    `nondeterministic`. text: digest of the assembly without comments, debug lines and blanks; it
+    `limit CODE...`, `nondeterministic`. text: digest of the assembly without comments, debug lines and blanks; it
     tells a changed checker from a changed kernel. line: of the entry in the baseline (0: none).
     """
 
@@ -91,8 +91,12 @@ def config_text(config: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, str) and _BARE.fullmatch(value) and value not in ("true", "false", "null"):
-        return value
+    if isinstance(value, str) and _BARE.fullmatch(value):
+        try:
+            json.loads(value)
+        except ValueError:
+            if value not in ("NaN", "Infinity", "-Infinity"):
+                return value
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
 
 

@@ -68,6 +68,7 @@ class Bitwise:
         self.log = log
         self.report: Kept | None = None
         self.compile_seconds = 0.0
+        self.worker_seconds = 0.0  # spent by workers, mostly while compiling went on
         self.reports: list[tuple[str, Kept]] = []
         self._tuner: Any = None
         self._then: Callable[..., Any] | None = None
@@ -145,6 +146,7 @@ class Bitwise:
             answer = Kept((first,), first, len(inputs), failed=why)
         else:
             answer = keep_equal(inputs, reference, launch=launch, examiner=asks)
+        self.worker_seconds = asks.busy_seconds
         self._record(label, answer)
         kept_names = set(answer.names)
         kept_configs = [

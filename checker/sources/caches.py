@@ -130,7 +130,7 @@ def _derived(folder: Path, kernel: str) -> dict[str, Any]:
         out["types"] = ",".join(types)
     ranges = sorted({int(end) - int(start) for end, start in _RANGE.findall(text)})
     if ranges:
-        out["ranges"] = ",".join(map(str, ranges))
+        out["ranges"] = ranges[0] if len(ranges) == 1 else ",".join(map(str, ranges))
     dots = sorted({(int(m), int(n), int(k)) for m, k, _, n in _DOT.findall(text)})
     if dots:
         out["dot"] = ",".join("x".join(map(str, dot)) for dot in dots)

@@ -40,6 +40,7 @@ class Outcome:
     failed: str
     compile_seconds: float
     check_seconds: float
+    worker_seconds: float
     kept_differ: list[str] = field(default_factory=list)
     dropped_differ: list[str] = field(default_factory=list)
     dropped_agree: int = 0
@@ -128,7 +129,7 @@ def measure(
     assert kept is not None
     outcome = Outcome(
         name, len(configs), len(kept.names), kept.classes, len(kept.unproved), kept.separating,
-        kept.failed, hook.compile_seconds, kept.seconds,
+        kept.failed, hook.compile_seconds, kept.seconds, hook.worker_seconds,
     )
     names = {config: _name(config) for config in configs}
     times: dict[str, float] = {}
@@ -236,8 +237,8 @@ def show(outcome: Outcome) -> None:
         f"  kept that differ in bytes: {len(outcome.kept_differ)}; dropped that differ: "
         f"{len(outcome.dropped_differ)}; dropped that agree on all {DRAWS} draws: "
         f"{outcome.dropped_agree}\n"
-        f"  check {outcome.check_seconds:.2f} s, compiling {outcome.compile_seconds:.2f} s: "
-        f"{100 * outcome.share:.1f} %\n"
+        f"  check {outcome.check_seconds:.2f} s after compiling's {outcome.compile_seconds:.2f} s: "
+        f"{100 * outcome.share:.1f} % (workers were busy for {outcome.worker_seconds:.2f} s)\n"
         f"  fastest kept {outcome.best_kept_us:.1f} us, fastest of all {outcome.best_all_us:.1f} us"
         f"\n  {'as it should be' if outcome.good else 'NOT as it should be'}"
     )

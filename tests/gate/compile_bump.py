@@ -69,6 +69,7 @@ SWEEP = [
     (rowsum, "fp16 fp32 i32", {"BLOCK": 64}, 1),
     (rowsum, "fp16 fp32 i32", {"BLOCK": 1024}, 4),
     (rowsum_loop, "fp16 fp32 i32", {"BLOCK": 256}, 4),
+    (rowsum_loop, "fp16 fp32 i32", {"BLOCK": 512}, 4),
     (softmax, "fp32 fp32 i32", {"BLOCK": 512}, 4),
     (gemm, "fp16 fp16 fp32 i32 i32", {"BLOCK_M": 32, "BLOCK_K": 16}, 1),
 ]
