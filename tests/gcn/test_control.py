@@ -114,7 +114,8 @@ def test_masks_are_numbers_too() -> None:
 
 def test_uniform_branch_on_vcc() -> None:
     lines = ["s_cmp_eq_u32 s20, 5", "s_cselect_b64 s[24:25], -1, 0",
-             "s_and_b64 vcc, exec, s[24:25]", "v_mov_b32_e32 v10, 1", "s_cbranch_vccz .LBB0_1", "v_mov_b32_e32 v10, 2", ".LBB0_1:",
+             "s_and_b64 vcc, exec, s[24:25]", "v_mov_b32_e32 v10, 1",
+             "s_cbranch_vccz .LBB0_1", "v_mov_b32_e32 v10, 2", ".LBB0_1:",
              "v_mov_b32_e32 v11, 3"]
     assert run(lines, 5)[0][0] == 2
     assert run(lines, 6)[0][0] == 1

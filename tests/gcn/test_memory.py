@@ -71,7 +71,8 @@ def test_triton_mask_by_a_far_offset_becomes_a_guard() -> None:
 def test_buffer_store_out_of_range_is_dropped() -> None:
     lines = ["s_mov_b64 s[24:25], s[14:15]", "s_and_b32 s25, s25, 0xffff", "s_movk_i32 s26, 0x120",
              "s_mov_b32 s27, 0x27000", "v_mov_b32_e32 v11, 3",
-             "global_store_dword v0, v11, s[14:15] offset:256", "s_waitcnt vmcnt(0)", "v_mov_b32_e32 v4, 8",
+             "global_store_dword v0, v11, s[14:15] offset:256", "s_waitcnt vmcnt(0)",
+             "v_mov_b32_e32 v4, 8",
              "buffer_store_dword v4, v0, s[24:27], 0 offen offset:256", "s_waitcnt vmcnt(0)",
              "global_load_dword v11, v0, s[14:15] offset:256", "s_waitcnt vmcnt(0)"]
     _, other = run(lines, V)
