@@ -17,7 +17,8 @@ Read off the machine code of the assemblers of CUDA 12.9, 13.0 and 13.4 for sm_8
 - Dead uses do not count. A product of two literals is a literal.
 - `div.{full,approx}` by a literal c is a multiply by 1/c rounded to nearest (for |c| in
   [2**-126, 2**126]), `rcp.approx` of it that literal; another approximation of literals is
-  computed by the assembler, not by the unit (`...@literal` here).
+  computed by the assembler, not by the unit (`...@literal` here). A reciprocal of a reciprocal
+  disappears where both stand together (`...@reciprocal` here).
 Premises: `contraction:measured` where a rule above decided; `contraction` where a pair is left as
 it stands because no rule covers it (a sum before its product in a loop, equal products in one
 sum, shared products on both sides, moves under a guard, other targets).
@@ -81,17 +82,28 @@ def _literals(program: Program) -> Program:
     A literal is one in the text or a register whose only definition is a move of one.
     """
     known = _known(program)
-    out, changed = [], False
+    reciprocals = {r for op in program.ops if _is_reciprocal(op) for r in op.dst}
+    out, premises = [], set()
     for op in program.ops:
         if op.name == "fapprox" and isinstance(op.attr, Approx):
             args = [known.get(s, s) if isinstance(s, int) else s for s in op.src]
             new = _approx_of_literals(op, args)
-            changed |= new is not op
+            if new is not op:
+                premises.add(MEASURED)
+            elif _is_reciprocal(op) and op.src[0] in reciprocals:
+                # The assembler may drop both, so this is not the unit's function for certain.
+                attr = replace(op.attr, fn=op.attr.fn + "@reciprocal")
+                new = replace(op, attr=attr)
+                premises.add(UNCERTAIN)
             op = new
         out.append(op)
-    if not changed:
+    if not premises:
         return program
-    return replace(program, ops=tuple(out), premises=program.premises | {MEASURED})
+    return replace(program, ops=tuple(out), premises=program.premises | premises)
+
+
+def _is_reciprocal(op: Op) -> bool:
+    return isinstance(op.attr, Approx) and op.attr.fn == "rcp.approx"
 
 
 def _known(program: Program) -> dict[int, Const]:
