@@ -253,7 +253,7 @@ def _buffer(data: Mapping[str, Any], what: str) -> Buffer:
     alias = data.get("alias") or ""
     if not isinstance(alias, str):
         raise LaunchError(f"{what}: `alias` must name a buffer")
-    return Buffer(name, dtype, elements, role, values, alias, int(data.get("alias_offset", 0)))
+    return Buffer(name, str(dtype), elements, role, values, alias, int(data.get("alias_offset", 0)))
 
 
 def _generate(init: Mapping[str, Any], elements: int, what: str) -> list[int]:

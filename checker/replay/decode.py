@@ -235,6 +235,8 @@ def special_value(m: Machine, name: str) -> Any:
         below, every = bit - np.uint64(1), np.uint64((1 << m.width) - 1)
         return {"eq": bit, "lt": below, "le": below | bit, "ge": every & ~below,
                 "gt": every & ~(below | bit)}[base[9:]]
+    if base == "cache_policy":  # a hint
+        return one * 0
     if base in ("dynamic_smem_size", "total_smem_size"):
         return None if m.launch.shared_bytes is None else one * m.launch.shared_bytes
     return None
