@@ -1,160 +1,29 @@
-"""What the assembler below PTX makes of plain float operations: fused pairs, constant divisors.
+"""Fusion of products and sums, decided for each product and then rewritten.
 
-In: Program. Out: Program whose float operations round as the machine code does, where that is
-certain. Refuses nothing; a program without such operations is returned as it is.
-
-Read off the machine code of the assemblers of CUDA 12.9, 13.0 and 13.4 for sm_80, 90 and 100
-(tests/ptx/device/contraction.py), fusion itself also measured on an H200:
-- A product is a plain `mul` (f32 f64 f16 bf16, packed or not), `div.full` or `div.approx` (they
-  end in a multiply), or `rcp.approx` without `.ftz`. A sum is a plain `add` or `sub`.
-- A product is fused into its uses if ALL of them are sums of its type and `.ftz`, in its block
-  (blocks joined by plain jumps are one), behind moves and sign changes at most; otherwise into
-  none: a second use, an `add.rn`, a branch between, `.sat` or a guard on the product, another
-  `.ftz`, x + x, a packed product read in part, a packed bf16 sign change. A guard or `.sat` on
-  the sum does not matter.
-- If both operands of a sum are such products, each with that one use, the first one is fused;
-  none if they are one product written twice.
-- Dead uses do not count. A product of two literals is a literal.
-- `div.{full,approx}` by a literal c is a multiply by 1/c rounded to nearest (for |c| in
-  [2**-126, 2**126]), `rcp.approx` of it that literal; another approximation of literals is
-  computed by the assembler, not by the unit (`...@literal` here). A reciprocal of a reciprocal
-  disappears where both stand together (`...@reciprocal` here).
-Premises: `contraction:measured` where a rule above decided; `contraction` where a pair is left as
-it stands because no rule covers it (a sum before its product in a loop, equal products in one
-sum, shared products on both sides, moves under a guard, other targets).
+In: Program. Out: Program with an `ffma` (or a fused quotient) in the place of every sum whose
+fusion is certain; see the package's docstring for the rules.
 """
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
-from checker.core import Approx, Const, Conv, FloatMode, Op, Program, Source
+from checker.contract.literals import known_literals
+from checker.contract.words import FUSED, MEASURED, UNCERTAIN, is_product, is_sum, mode_of
+from checker.core import OPS, Approx, Const, Conv, FloatMode, Op, Program, Source
 
-__all__ = ["MEASURED", "UNCERTAIN", "contract"]
+__all__ = ["fuse"]
 
-MEASURED, UNCERTAIN = "contraction:measured", "contraction"
 _TARGETS = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"}
-_FUSED = {"div.full": "divfma.full", "div.approx": "divfma.approx", "rcp.approx": "rcpfma.approx"}
 _JUMPS = ("branch", "switch", "exit", "trap")
 _WIDTH = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 _EFFECT_FREE = {"int", "pred", "float", "cvt", "move"}
 
 
-def contract(program: Program) -> Program:
-    """Return the program as the assembler rounds it, its premises extended."""
-    if not any(_is_product(op) or op.name == "fapprox" for op in program.ops):
-        return program
-    if program.isa != "ptx":
-        return program
-    program = _literals(program)
-    if not any(_is_product(op) for op in program.ops) or not any(map(_is_sum, program.ops)):
-        return program
+def fuse(program: Program) -> Program:
+    """Return the program with certain pairs fused and its premises extended."""
     return _Pass(program).run()
-
-
-def _is_product(op: Op) -> bool:
-    if op.name == "fmul":
-        return isinstance(op.attr, FloatMode) and op.attr.contract
-    return (op.name == "fapprox" and isinstance(op.attr, Approx) and op.attr.fn in _FUSED
-            and op.attr.mode.type == "f32"
-            and not (op.attr.fn == "rcp.approx" and op.attr.mode.denorm != "keep"))
-
-
-def _is_sum(op: Op) -> bool:
-    return (op.name in ("fadd", "fsub") and isinstance(op.attr, FloatMode) and op.attr.contract)
-
-
-def _mode(op: Op) -> FloatMode:
-    mode = op.attr.mode if isinstance(op.attr, Approx) else op.attr
-    assert isinstance(mode, FloatMode)
-    return mode
-
-
-# --- literals ---------------------------------------------------------------------------------
-
-
-def _literals(program: Program) -> Program:
-    """Divisions by literals become products; other approximations of literals get their own name.
-
-    A literal is one in the text or a register whose only definition is a move of one.
-    """
-    known = _known(program)
-    reciprocals = {r for op in program.ops if _is_reciprocal(op) for r in op.dst}
-    out, premises = [], set()
-    for op in program.ops:
-        if op.name == "fapprox" and isinstance(op.attr, Approx):
-            args = [known.get(s, s) if isinstance(s, int) else s for s in op.src]
-            new = _approx_of_literals(op, args)
-            if new is not op:
-                premises.add(MEASURED)
-            elif _is_reciprocal(op) and op.src[0] in reciprocals:
-                # The assembler may drop both, so this is not the unit's function for certain.
-                attr = replace(op.attr, fn=op.attr.fn + "@reciprocal")
-                new = replace(op, attr=attr)
-                premises.add(UNCERTAIN)
-            op = new
-        out.append(op)
-    if not premises:
-        return program
-    return replace(program, ops=tuple(out), premises=program.premises | premises)
-
-
-def _is_reciprocal(op: Op) -> bool:
-    return isinstance(op.attr, Approx) and op.attr.fn == "rcp.approx"
-
-
-def _known(program: Program) -> dict[int, Const]:
-    """Registers that hold one literal: a single, unguarded `mov` writes them."""
-    found: dict[int, Const] = {}
-    writes: dict[int, int] = defaultdict(int)
-    for op in program.ops:
-        for reg in op.dst:
-            writes[reg] += 1
-    for _ in range(4):  # moves of moves
-        for op in program.ops:
-            if op.name == "mov" and op.guard is None and writes[op.dst[0]] == 1:
-                source = op.src[0]
-                value = source if isinstance(source, Const) else found.get(source)
-                if value is not None:
-                    found[op.dst[0]] = value
-    return found
-
-
-def _approx_of_literals(op: Op, args: list[Source]) -> Op:
-    attr = op.attr
-    assert isinstance(attr, Approx)
-    last = args[-1]
-    if attr.mode.type == "f32" and attr.fn in _FUSED and isinstance(last, Const):
-        inverse = _inverse(last.bits)
-        if inverse is not None and len(args) == 1:
-            return Op("mov", op.dst, (Const(inverse, 32),), 32, op.guard, op.site)
-        if inverse is not None:
-            mode = replace(attr.mode, contract=True)
-            return Op("fmul", op.dst, (op.src[0], Const(inverse, 32)), mode, op.guard, op.site)
-    elif not all(isinstance(a, Const) for a in args):
-        return op
-    return replace(op, attr=replace(attr, fn=attr.fn + "@literal"))
-
-
-def _inverse(bits: int) -> int | None:
-    """1/c rounded to nearest, as f32 bits, for |c| from 2**-126 to 2**126; else None."""
-    if not 0x00800000 <= bits & 0x7FFFFFFF <= 0x7E800000:
-        return None
-    value = 1 / Fraction(struct.unpack("<f", struct.pack("<I", bits))[0])
-    exponent = -149
-    while abs(value) >= Fraction(2) ** (exponent + 24):
-        exponent += 1
-    scaled = abs(value) / Fraction(2) ** exponent
-    whole = round(scaled)  # ties to even
-    near = float(Fraction(whole) * Fraction(2) ** exponent)
-    packed: int = struct.unpack("<I", struct.pack("<f", near))[0]
-    return packed | (bits & 0x80000000)
-
-
-# --- fusion -----------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -205,18 +74,18 @@ class _Pass:
                 self.readers[reg].append(index)
             for reg in op.dst:
                 self.writers[reg].append(index)
-        self.known = _known(program)
+        self.known = known_literals(program)
         self.alive = self._live_operations()
         self._blocks()
         self.sites: dict[int, int] = defaultdict(int)
         for op in self.ops:
-            if _is_product(op) or _is_sum(op):
+            if is_product(op) or is_sum(op):
                 self.sites[op.site] += 1
 
     def run(self) -> Program:
         """Decide every product, then rewrite."""
         products = [self._examine(i) for i, op in enumerate(self.ops)
-                    if _is_product(op) and i in self.alive and not self._folded(op)]
+                    if is_product(op) and i in self.alive and not self._folded(op)]
         products = [p for p in products if p.sums]
         self._both_sides(products)
         self._packed_halves(products)
@@ -238,7 +107,6 @@ class _Pass:
 
     def _live_operations(self) -> set[int]:
         """Operations whose result can reach an effect (without regard to order)."""
-        from checker.core import OPS
         pending = [i for i, op in enumerate(self.ops)
                    if not op.dst or OPS[op.name].kind not in _EFFECT_FREE]
         alive = set(pending)
@@ -288,7 +156,7 @@ class _Pass:
         """Follow a product's value to everything that reads it."""
         op = self.ops[index]
         p = _Product(index, packed=self.sites[op.site] > 1)
-        width = _WIDTH[_mode(op).type]
+        width = _WIDTH[mode_of(op).type]
         pending = [_Alias(op.dst[0], 0, False, False)]
         seen = set()
         while pending:
@@ -301,7 +169,7 @@ class _Pass:
             for reader in readers:
                 if reader in self.alive:
                     pending += self._read(p, reader, alias, width)
-        if p.sums and (op.guard is not None or _mode(op).saturate):
+        if p.sums and (op.guard is not None or mode_of(op).saturate):
             p.refuse(MEASURED)
         return p
 
@@ -336,7 +204,7 @@ class _Pass:
             if start <= low and low + width <= start + size:
                 p.moved = True
                 return [replace(alias, reg=op.dst[0], low=low - start)]
-        if _is_sum(op) and low == 0 and _mode(op).type == _mode(self.ops[p.op]).type:
+        if is_sum(op) and low == 0 and mode_of(op).type == mode_of(self.ops[p.op]).type:
             self._sum(p, reader, alias)
             return []
         p.refuse(MEASURED)  # another use
@@ -346,7 +214,7 @@ class _Pass:
         """Whether the assembler looks through this operation as a change of sign."""
         if op.name != "fneg" or low:
             return False
-        mine, own = _mode(op), _mode(self.ops[p.op])
+        mine, own = mode_of(op), mode_of(self.ops[p.op])
         return (mine.type == own.type and mine.denorm in ("keep", own.denorm)
                 and not (p.packed and own.type == "bf16"))
 
@@ -366,10 +234,10 @@ class _Pass:
         packed = self.sites[op.site] > 1
         if alias.shaky or (self.chain[reader] == self.chain[p.op] and reader < p.op):
             p.refuse(UNCERTAIN)  # the loop may be unrolled: fused inside, not across
-        elif (_mode(op).denorm != _mode(product).denorm or len(sides) > 1
+        elif (mode_of(op).denorm != mode_of(product).denorm or len(sides) > 1
               or self.chain[reader] != self.chain[p.op] or packed != p.packed):
             p.refuse(MEASURED)
-        elif _mode(op).rnd != "rn" or self._mixed(op):
+        elif mode_of(op).rnd != "rn" or self._mixed(op):
             p.refuse(UNCERTAIN)
         elif any(u.op == reader for u in p.uses):
             p.refuse(MEASURED)  # x + x, x - (-x)
@@ -425,8 +293,8 @@ class _Pass:
         """Which half of its packed instruction an operation computes."""
         site = self.ops[index].site
         return sum(1 for k in range(max(0, index - 16), index)
-                   if self.ops[k].site == site and (_is_product(self.ops[k])
-                                                    or _is_sum(self.ops[k])))
+                   if self.ops[k].site == site and (is_product(self.ops[k])
+                                                    or is_sum(self.ops[k])))
 
     # --- rewriting ---
 
@@ -480,21 +348,21 @@ class _Pass:
             else:
                 minus = not minus
         first = self._negated(factors[0], op) if minus else factors[0]
-        mode = replace(_mode(op), contract=False)
+        mode = replace(mode_of(op), contract=False)
         if product.name == "fmul":
             self.out.append(Op("ffma", op.dst, (first, factors[1], other), mode, op.guard, op.site))
             return
         assert isinstance(product.attr, Approx)
-        attr = Approx(_FUSED[product.attr.fn], product.attr.unit, mode)
+        attr = Approx(FUSED[product.attr.fn], product.attr.unit, mode)
         self.out.append(Op("fapprox", op.dst, (first, *factors[1:], other), attr, op.guard,
                            op.site))
 
     def _negated(self, source: Source, op: Op) -> Source:
-        width = _WIDTH[_mode(op).type]
+        width = _WIDTH[mode_of(op).type]
         if isinstance(source, Const):
             return Const(source.bits ^ (1 << (width - 1)), width)
         reg = self._fresh(width)
-        self.out.append(Op("fneg", (reg,), (source,), FloatMode(_mode(op).type), None, op.site))
+        self.out.append(Op("fneg", (reg,), (source,), FloatMode(mode_of(op).type), None, op.site))
         return reg
 
 
@@ -502,7 +370,6 @@ class _Values:
     """A number for each value: equal numbers mean equal values (pure operations only)."""
 
     def __init__(self, owner: _Pass) -> None:
-        from checker.core import OPS
         self.numbers: dict[int, int] = {}
         table: dict[tuple[object, ...], int] = {}
         for index, op in enumerate(owner.ops):

@@ -1,0 +1,94 @@
+"""Approximations of literals: the assembler computes them, or turns them into products.
+
+In: Program. Out: Program; see the package's docstring for the rules.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from dataclasses import replace
+from fractions import Fraction
+
+from checker.contract.words import FUSED, MEASURED, UNCERTAIN
+from checker.core import Approx, Const, Op, Program, Source
+
+__all__ = ["known_literals", "resolve_literals"]
+
+
+def resolve_literals(program: Program) -> Program:
+    """Divisions by literals become products; other approximations of literals get their own name.
+
+    A literal is one in the text or a register whose only definition is a move of one.
+    """
+    known = known_literals(program)
+    reciprocals = {r for op in program.ops if _is_reciprocal(op) for r in op.dst}
+    out, premises = [], set()
+    for op in program.ops:
+        if op.name == "fapprox" and isinstance(op.attr, Approx):
+            args = [known.get(s, s) if isinstance(s, int) else s for s in op.src]
+            new = _approx_of_literals(op, args)
+            if new is not op:
+                premises.add(MEASURED)
+            elif _is_reciprocal(op) and op.src[0] in reciprocals:
+                # The assembler may drop both, so this is not the unit's function for certain.
+                attr = replace(op.attr, fn=op.attr.fn + "@reciprocal")
+                new = replace(op, attr=attr)
+                premises.add(UNCERTAIN)
+            op = new
+        out.append(op)
+    if not premises:
+        return program
+    return replace(program, ops=tuple(out), premises=program.premises | premises)
+
+
+def _is_reciprocal(op: Op) -> bool:
+    return isinstance(op.attr, Approx) and op.attr.fn == "rcp.approx"
+
+
+def known_literals(program: Program) -> dict[int, Const]:
+    """Registers that hold one literal: a single, unguarded `mov` writes them."""
+    found: dict[int, Const] = {}
+    writes: dict[int, int] = defaultdict(int)
+    for op in program.ops:
+        for reg in op.dst:
+            writes[reg] += 1
+    for _ in range(4):  # moves of moves
+        for op in program.ops:
+            if op.name == "mov" and op.guard is None and writes[op.dst[0]] == 1:
+                source = op.src[0]
+                value = source if isinstance(source, Const) else found.get(source)
+                if value is not None:
+                    found[op.dst[0]] = value
+    return found
+
+
+def _approx_of_literals(op: Op, args: list[Source]) -> Op:
+    attr = op.attr
+    assert isinstance(attr, Approx)
+    last = args[-1]
+    if attr.mode.type == "f32" and attr.fn in FUSED and isinstance(last, Const):
+        inverse = _inverse(last.bits)
+        if inverse is not None and len(args) == 1:
+            return Op("mov", op.dst, (Const(inverse, 32),), 32, op.guard, op.site)
+        if inverse is not None:
+            mode = replace(attr.mode, contract=True)
+            return Op("fmul", op.dst, (op.src[0], Const(inverse, 32)), mode, op.guard, op.site)
+    elif not all(isinstance(a, Const) for a in args):
+        return op
+    return replace(op, attr=replace(attr, fn=attr.fn + "@literal"))
+
+
+def _inverse(bits: int) -> int | None:
+    """1/c rounded to nearest, as f32 bits, for |c| from 2**-126 to 2**126; else None."""
+    if not 0x00800000 <= bits & 0x7FFFFFFF <= 0x7E800000:
+        return None
+    value = 1 / Fraction(struct.unpack("<f", struct.pack("<I", bits))[0])
+    exponent = -149
+    while abs(value) >= Fraction(2) ** (exponent + 24):
+        exponent += 1
+    scaled = abs(value) / Fraction(2) ** exponent
+    whole = round(scaled)  # ties to even
+    near = float(Fraction(whole) * Fraction(2) ** exponent)
+    packed: int = struct.unpack("<I", struct.pack("<f", near))[0]
+    return packed | (bits & 0x80000000)
