@@ -22,6 +22,7 @@ from rich.table import Table
 from checker import api
 from checker.launch import Launch
 from checker.replay import replay
+from checker.replay.hashing import TAG
 from corpus.inputs import Bits, draw, round_to
 from corpus.load import CorpusKernel, load_set
 
@@ -225,6 +226,7 @@ def replayed(kernel: CorpusKernel, inputs: Mapping[str, Bits]) -> Bits:
     result = replay(program, Launch.from_json(dict(kernel.launch)), domain="bytes",
                     inputs=dict(inputs))
     m, n, _ = _shape(kernel)
+    assert (result.outputs["y"].words[0] == TAG).all(), "bits that the replay does not know"
     bits: Bits = result.outputs["y"].words[1].astype(np.uint16).reshape(m, n)
     return bits
 

@@ -25,6 +25,7 @@ from checker import api
 from checker.errors import SamebitsError
 from checker.launch import Launch
 from checker.replay import ReplayResult, replay
+from checker.replay.hashing import TAG
 from corpus.campaigns.common import console, keep
 from corpus.campaigns.tally import HEADER, Tally, cells, tally, total
 from corpus.device import POISON
@@ -162,6 +163,8 @@ def _bytes(program: Any, job: Job) -> tuple[int, tuple[str, ...], str]:
         if not result.usable or result.inaccurate:
             return right, tuple(wrong), ", ".join([*(r.code for r in result.reasons()),
                                                    *result.inaccurate])
+        if not all((o.words[0][o.written] == TAG).all() for o in result.outputs.values()):
+            return right, tuple(wrong), "not concrete"
         found = reproduced(result, job.launches[at], inputs)
         if found == job.digests[at][j]:
             right += 1
