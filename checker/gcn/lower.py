@@ -66,8 +66,7 @@ class Lowering:
         self.effects: dict[int, Effect] = {}
         self.opaque: dict[int, str] = {}
         self.premises: set[str] = set()
-        if target is None:
-            self.premises.add("unknown-target")
+        self.known_target = target is not None
 
     def _wave(self) -> int:
         size = self.kernel.flag("wavefront_size32", -1)
@@ -371,6 +370,10 @@ class Lowering:
         maximum = kernel.meta("max_flat_workgroup_size")
         block = _block(kernel, maximum)
         findings = check_waits(self.flow_graph(), self.effects, self.target)
+        if not self.known_target:
+            findings.insert(0, (0, f"the rules of target {self.module.target!r} are not known"))
+        if block is None or (block[0] * block[1] * block[2]) % self.wave:
+            self.premises.add("whole-waves")
         static = kernel.flag("group_segment_fixed_size")
         return Program(
             self.function.name, "gcn", self.target.name, self.wave, block,

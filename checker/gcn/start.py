@@ -24,12 +24,14 @@ _USER = (("private_segment_buffer", 4, "private"), ("dispatch_ptr", 2, "dispatch
 def entry_facts(kernel: Kernel, target: Target, wave: int) -> Facts:
     """Facts that hold at the first instruction."""
     facts: Facts = {("full", EXEC): True, ("mask", EXEC): True}
-    modes = {"round32": kernel.flag("float_round_mode_32"),
+    modes: dict[str, int | None] = {"round32": kernel.flag("float_round_mode_32"),
              "round64": kernel.flag("float_round_mode_16_64"),
              "denorm32": kernel.flag("float_denorm_mode_32"),
              "denorm64": kernel.flag("float_denorm_mode_16_64", 3),
              "dx10_clamp": kernel.flag("dx10_clamp", 1),
              "ieee": kernel.flag("ieee_mode", 1 if target.major < 12 else 0)}
+    if kernel.flag("fp16_overflow"):
+        modes["round64"] = None
     for name, value in modes.items():
         facts["mode", name] = value
     n = 0

@@ -76,7 +76,12 @@ def extremum(c: Context, name: str, a: Source, b: Source, mode: FloatMode, w: in
 
 def _is_quiet(e: Emitter, value: Source) -> bool:
     """True if the value cannot be a signalling NaN."""
-    if value in e.quiet or isinstance(value, Const):
+    if isinstance(value, Const):
+        exponent, quiet_bit = {16: (0x7C00, 0x200), 64: (0x7FF << 52, 1 << 51)}.get(
+            value.width_bits, (0x7F800000, 0x400000))
+        payload = value.bits & ((quiet_bit << 1) - 1)
+        return value.bits & exponent != exponent or payload == 0 or bool(payload & quiet_bit)
+    if value in e.quiet:
         return True
     found = e.definition(value)
     if found is None:

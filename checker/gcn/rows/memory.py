@@ -321,7 +321,7 @@ def _in_range(c: Context, words: list[Source], offset: Source, size: int
     """(predicate, offset to use): the whole access must end below num_records."""
     e = c.e
     records = words[2]
-    if size > 4:
+    if size > 1:
         e.premises.add("buffer-range-whole")
     split = _conditional(c, offset)
     far = c.m.constant(split[2]) if split is not None else None
@@ -423,6 +423,7 @@ def _to_lds(c: Context, shape: Shape, values: list[Source], offset: int = 0) -> 
     if shape.width < 32:
         values = [e.sext(values[0], 32) if shape.signed else e.zext(values[0], 32)]
     c.counter = "vmem_lds"
+    e.premises.add("lds-copy-waits")
     _store(c, at, values, Mem("shared", 32, shape.count, 0, 4), c.m.exec)
 
 
