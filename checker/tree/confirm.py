@@ -24,6 +24,15 @@ __all__ = ["View", "confirm"]
 MAX_PAIRS = 200_000
 
 
+def _side(node: Node, lane: int, rewriter: Rewriter) -> int:
+    """Return 1 or 2 where a select's hash is that of its first or second side in this lane."""
+    own = hex_of(rewriter.h(node), lane)
+    for side in (1, 2):
+        if hex_of(rewriter.h(node.args[side]), lane) == own:
+            return side
+    return 0
+
+
 class View:
     """A node as one lane sees it, under a rewriter: gathers and muxes are looked through."""
 
@@ -37,8 +46,8 @@ class View:
             elif node.op == "mux" and node.table is not None:
                 index = int(node.table[lane])
                 rewriter, node = rewriter.option(node, index), node.args[index]
-            elif node.op == "select" and rewriter.known and rewriter.decided(node.args[0]):
-                node = node.args[rewriter.decided(node.args[0])]
+            elif node.op == "select" and _side(node, lane, rewriter):
+                node = node.args[_side(node, lane, rewriter)]
             else:
                 break
         self.node, self.lane, self.rewriter = node, lane, rewriter
@@ -179,7 +188,9 @@ def _compare(x: View, y: View, pairs: list[tuple[View, View]]) -> str:
 
 def _paired(x: View, y: View) -> Iterator[tuple[View, View]]:
     op = x.node.op
-    if op == "mma":
+    if op == "select":  # what is left of the condition is part of the hash
+        left, right = x.kids()[1:], y.kids()[1:]
+    elif op == "mma":
         left, right = _products(x), _products(y)
     elif op in GROUPED:
         left, right = x.members(), y.members()

@@ -17,7 +17,8 @@ import xxhash
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, ordered, unordered
 from checker.tree.poly import Poly, constant
 
-__all__ = ["GATHER_BIT", "SELECT_BIT", "Forest", "Fuel", "Hasher", "Node", "hash_node", "hash_poly"]
+__all__ = ["GATHER_BIT", "SELECT_BIT", "Forest", "Fuel", "Hasher", "Node", "hash_members",
+           "hash_node", "hash_poly", "hash_select"]
 
 GATHER_BIT = 2  # a gather lies below
 SELECT_BIT = 1  # a symbolic select lies below: its hash may depend on what a guard implies
@@ -169,11 +170,15 @@ def _hash_group(node: Node, by: Hasher) -> tuple[Hash, Hash]:
 
 
 def _hash_logic(node: Node, h_of: Callable[[Node], Hash]) -> Hash:
-    """Hash `and`/`or`: members that are neutral in a lane vanish there, equal ones count once."""
+    """Hash `and`/`or` from its members."""
+    return hash_members(node.op, [h_of(a) for a in node.args])
+
+
+def hash_members(op: str, hs: list[Hash]) -> Hash:
+    """Hash a conjunction or disjunction in each lane: neutral and repeated members vanish."""
     neutral, absorbing = key("true"), key("false")
-    if node.op == "or":
+    if op == "or":
         neutral, absorbing = absorbing, neutral
-    hs = [h_of(a) for a in node.args]
     lanes = max(h.shape[1] for h in hs)
     hs = [np.broadcast_to(h, (2, lanes)) for h in hs]
     count = np.zeros(lanes, dtype=np.int64)
@@ -188,8 +193,16 @@ def _hash_logic(node: Node, h_of: Callable[[Node], Hash]) -> Hash:
         total = total + np.where(skip, np.uint64(0), mix(key("member"), h))
         last = np.where(skip, last, h)
         count += ~skip
-    out = np.where(count <= 1, last, mix(key(node.op), finish(total)))
+    out = np.where(count <= 1, last, mix(key(op), finish(total)))
     return np.where(dead, absorbing, out)
+
+
+def hash_select(width: int, p: Hash, a: Hash, b: Hash) -> Hash:
+    """Hash p ? a : b; where both sides agree, or p is decided, it is the side itself."""
+    h = ordered(key(f"select||{width}"), [p, a, b])
+    h = np.where((a == b).all(axis=0), a, h)
+    h = np.where((p == key("true")).all(axis=0), a, h)
+    return np.where((p == key("false")).all(axis=0), b, h)
 
 
 def _hash_row(node: Node, by: Hasher) -> Hash:
@@ -250,12 +263,7 @@ def hash_node(node: Node, by: Hasher) -> tuple[Hash, Hash | None]:
         a, b, c = (h_of(x) for x in node.args)
         return mix(unordered(tag, [a, b]), c), None
     if op == "select":
-        # select(p, a, a) cannot be told from a in the lanes where both agree
-        p, a, b = (h_of(x) for x in node.args)
-        h = ordered(tag, [p, a, b])
-        h = np.where((a == b).all(axis=0), a, h)
-        h = np.where((p == key("true")).all(axis=0), a, h)
-        return np.where((p == key("false")).all(axis=0), b, h), None
+        return hash_select(node.width, *(h_of(x) for x in node.args)), None
     return ordered(tag, [h_of(a) for a in node.args]), None
 
 
@@ -274,6 +282,7 @@ class Forest:
         self.gathers: dict[tuple[int, bytes], Node] = {}
         self.frames: dict[Any, Any] = {}  # rewriters behind gathers, shared by all outputs
         self.implied: dict[Any, dict[Node, int]] = {}
+        self.grid_bits = 0  # bits of block indices and of symbols computed from them
         self.premises: set[str] = set()  # what index arithmetic was assumed to do
         self.negated: dict[Node, Node] = {}
         self.site = -1

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix
 from checker.tree.logic import Logic
-from checker.tree.nodes import GATHER_BIT, SELECT_BIT, Node, hash_node
+from checker.tree.nodes import GATHER_BIT, SELECT_BIT, Node, hash_members, hash_node, hash_select
 from checker.tree.poly import Poly, coef_add, coef_mul, is_zero, join, settle
 from checker.tree.values import Values
 
@@ -35,13 +35,17 @@ class Conflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pivot:
-    """atom = (y - offset) / scale for the coordinate y, an integer that does not wrap."""
+    """atom = (y - offset - others) / scale for the coordinate y, an integer that does not wrap.
+
+    others: the coordinate's further terms, monomials of block indices with literal coefficients.
+    """
 
     atom: Node
     y: Node
     scale: int
     offset: Any
     lifted: Node | None = None  # the widened scale * atom, where the address holds that
+    others: tuple[tuple[tuple[Node, ...], int], ...] = ()
 
 
 class Rewriter:
@@ -62,8 +66,13 @@ class Rewriter:
         for p in self.pivots:
             self.mask |= p.deps
         self.reach = self.mask & ~SELECT_BIT
+        # indices computed from block indices are symbols themselves where coordinates hold them
+        self.symbols = {a for p in self.pivots.values() for m, _c in p.others for a in m
+                        if a.op != "sreg"} | {
+            a for a in self.pivots if a.op != "sreg"}
         self.fixed: dict[Node, Hash] = {}
         self.outer: Rewriter | None = None
+        self.facts: list[Hash] = []  # hashes of conditions that hold for the looker, by lane
         self.children: dict[tuple[Node, str], Rewriter] = {}
         self.moved: dict[Node, Poly | None] = {}
         self.values = Values(logic.forest)
@@ -90,6 +99,7 @@ class Rewriter:
         other = Rewriter(self.logic, free, known, self.need)
         other.fixed = {**self.fixed, **fixed}
         other.outer, other.mask = self, own
+        other.facts = self.facts
         other.frames = self.frames
         return other
 
@@ -100,9 +110,18 @@ class Rewriter:
             made = self.children[(counter, name)] = self.child({counter: key(name)})
         return made
 
+    def depends(self, node: Node) -> bool:
+        """Tell whether a node's hash may be another one here than when it was made."""
+        at: Rewriter | None = self
+        while at is not None:
+            if node.deps & at.mask:
+                return True
+            at = at.outer
+        return False
+
     def enter(self, node: Node) -> Rewriter:
         """Return the rewriter for what lies behind a gather."""
-        if not self.tables and not self.known:
+        if not (self.tables or self.known or self.facts) or not self.depends(node):
             return self
         known = self.entered.get(node)
         if known is None:
@@ -112,7 +131,7 @@ class Rewriter:
     def option(self, node: Node, index: int) -> Rewriter:
         """Return the rewriter for one option of a mux: only its own lanes look at it."""
         kid = node.args[index]
-        if not self.tables or not kid.deps & GATHER_BIT or not kid.deps & self.mask:
+        if not self.tables or not kid.deps & GATHER_BIT or not self.depends(kid):
             return self
         choice = self.options.get((node, index))
         if choice is None:
@@ -132,7 +151,8 @@ class Rewriter:
 
     def part(self, node: Node, index: int) -> Rewriter:
         """Return the rewriter for one part of a row over k."""
-        if not (self.tables or self.known) or not node.args[index].deps & self.mask:
+        if not (self.tables or self.known or self.facts) \
+                or not self.depends(node.args[index]):
             return self
         known = self.parts.get((node, index))
         if known is None:
@@ -149,9 +169,11 @@ class Rewriter:
         on = self.need[looker]
         if all(bool((p.offset[table] == p.offset[looker]).all()) for p in relevant):
             kept = self._still_known(self, table[on], looker[on])
-            if len(kept) == len(self.known):
+            facts = self._facts(table[on], looker[on])
+            if len(kept) == len(self.known) and not self.facts:
                 return self
-            return self._made(list(self.pivots.values()), self._seen(table[on]), inside, kept)
+            return self._made(list(self.pivots.values()), self._seen(table[on]), inside, kept,
+                              facts)
         if any(n.deps & inside and h.shape[1] > 1 for n, h in self.fixed.items()):
             raise Conflict
         table, looker = table[on], looker[on]
@@ -166,10 +188,24 @@ class Rewriter:
                 offset[table] = p.offset[looker]
                 if bool((offset[table] != p.offset[looker]).any()):
                     raise Conflict
-            pivots.append(Pivot(p.atom, p.y, p.scale, offset, p.lifted))
-        bare = self._made(pivots, need, inside, [])
+            pivots.append(Pivot(p.atom, p.y, p.scale, offset, p.lifted, p.others))
+        bare = self._made(pivots, need, inside, [], [])
         kept = self._still_known(bare, table, looker)
-        return self._made(pivots, need, inside, kept) if kept else bare
+        return self._made(pivots, need, inside, kept, self._facts(table, looker))
+
+    def _facts(self, table: Any, looker: Any) -> list[Hash]:
+        """Return what is known of the lookers, laid out by the lanes they look at."""
+        out = []
+        lanes = len(self.need)
+        for h in [*(self.h(k) for k in self.known), *self.facts]:
+            h = np.broadcast_to(h, (2, lanes))
+            fact = np.zeros((2, lanes), dtype=np.uint64)
+            fact[:, table] = h[:, looker]
+            torn = table[(fact[:, table] != h[:, looker]).any(axis=0)]
+            fact[:, torn] = 0
+            if bool(fact.any()):
+                out.append(fact)
+        return out
 
     def _seen(self, table: Any) -> npt.NDArray[np.bool_]:
         need = np.zeros(len(self.need), dtype=bool)
@@ -188,7 +224,7 @@ class Rewriter:
         return kept
 
     def _made(self, pivots: list[Pivot], need: npt.NDArray[np.bool_], inside: int = -1,
-              known: list[Node] | None = None) -> Rewriter:
+              known: list[Node] | None = None, facts: list[Hash] | None = None) -> Rewriter:
         """Return the one rewriter with these offsets for these lanes.
 
         An offset that all those lanes share holds for every lane they may look at. What is known
@@ -199,21 +235,27 @@ class Rewriter:
         for p in pivots:
             if isinstance(p.offset, np.ndarray) and len(lanes) \
                     and bool((p.offset[lanes] == p.offset[lanes[0]]).all()):
-                p = Pivot(p.atom, p.y, p.scale, int(p.offset[lanes[0]]), p.lifted)
+                p = Pivot(p.atom, p.y, p.scale, int(p.offset[lanes[0]]), p.lifted,
+                          p.others)
             settled.append(p)
         if not any(isinstance(p.offset, np.ndarray) for p in settled):
             need = np.ones(len(need), dtype=bool)
         known = list(self.known) if known is None else known
         known = [k for k in known if not k.deps & ~3 & ~inside]
         fixed = {n: h for n, h in self.fixed.items() if h.shape[1] == 1 and n.deps & inside}
-        name = (need.tobytes(), tuple(k.serial for k in known),
+        facts = list(self.facts) if facts is None else facts
+        name = (need.tobytes(), tuple(k.serial for k in known), tuple(f.tobytes() for f in facts),
                 tuple((n.serial, h.tobytes()) for n, h in fixed.items()),
                 tuple((p.atom.serial, p.y.serial, p.scale, p.offset.tobytes()
-                       if isinstance(p.offset, np.ndarray) else p.offset) for p in settled))
+                       if isinstance(p.offset, np.ndarray) else p.offset,
+                       tuple((tuple(a.serial for a in m), c) for m, c in p.others))
+                      for p in settled))
         made = self.logic.forest.frames.get(name)
         if made is None:
             made = Rewriter(self.logic, settled, known, need)
-            made.fixed = fixed
+            made.fixed, made.facts = fixed, facts
+            if facts:
+                made.mask |= SELECT_BIT
             for n in fixed:
                 made.mask |= n.deps
             made.frames = self.frames
@@ -247,7 +289,7 @@ class Rewriter:
         return memo[root]
 
     def _kids(self, node: Node) -> tuple[Node, ...]:
-        if node in self.fixed or node.op == "fold":
+        if node in self.fixed or node.op == "fold" or node in self.symbols:
             return ()
         if node.op == "gather" and self.enter(node) is not self:
             return ()
@@ -276,15 +318,30 @@ class Rewriter:
         self.aux[node] = None
         if fixed is not None:
             return fixed
+        if node in self.symbols:
+            return node.h
         if node.op == "fold":
             return collapse(node.extra.hash(self))
-        if node.op == "select" and self.known:
-            side = self.decided(node.args[0])
-            if side:
-                return self.of(node.args[side])
+        if node.op == "select" and (self.known or self.facts):
+            p, a, b = node.args
+            return collapse(hash_select(node.width, self._left(p), self.of(a), self.of(b)))
         h, aux = hash_node(node, self)
         self.aux[node] = aux
         return h if node.op == "krow" else collapse(h)
+
+    def _left(self, p: Node) -> Hash:
+        """Return the hash of a condition without what is known to hold."""
+        left: list[Hash] = []
+        for q in p.args if p.op == "and" else (p,):
+            side = self.decided(q) if self.known else 0
+            if side:
+                left.append(key("true") if side == 1 else key("false"))
+                continue
+            h = self.of(q)
+            for fact in self.facts:
+                h = np.where((h == fact).all(axis=0), key("true"), h)
+            left.append(h)
+        return hash_members("and", left)
 
     def decided(self, p: Node) -> int:
         """Return 1 where the known conjuncts imply p, 2 where they refute it, else 0."""
@@ -313,6 +370,7 @@ class Rewriter:
         for mono in poly.terms:
             for atom in mono:
                 if atom.op in ("sext", "zext") and atom.poly is not None \
+                        and atom not in self.symbols \
                         and atom.deps & self.reach and atom not in self.moved:
                     self._lift(atom.poly)
                     self.moved[atom] = self._lifted(atom)
@@ -352,6 +410,7 @@ class Rewriter:
         out: dict[tuple[Node, ...], Fraction] = {}
         work: list[tuple[tuple[Node, ...], tuple[Node, ...], Any, int]] = [
             (m, (), c, 1) for m, c in poly.terms.items()]
+        steps = 0
         while work:
             mono, made, c, den = work.pop()  # `made` holds coordinates, which stay
             at = next((i for i, a in enumerate(mono)
@@ -373,10 +432,15 @@ class Rewriter:
             else:
                 step = pivot.scale
             width = poly.width if den * step == 1 else 0
+            steps += 1
+            if steps > 256:
+                raise Conflict
             work.append((rest, join(made, (pivot.y,)), c, den * step))
             moved = coef_mul(c, coef_mul(pivot.offset, -1, 0), width)
             if not is_zero(moved):
                 work.append((rest, made, moved, den * step))
+            for other, c2 in pivot.others:
+                work.append((join(rest, other), made, coef_mul(c, -c2, width), den * step))
         return {m: f for m, f in out.items() if not is_zero(f[0])}
 
     @staticmethod

@@ -61,13 +61,18 @@ class Ints:
         top = 1 << out
         own = name in ("iand", "ior", "ixor", "imin_u", "imin_s", "imax_u", "imax_s", "imul",
                        "imulhi_u", "imulhi_s")
-        uniform = all(n.uniform for n in nodes)
-        launch = uniform and any(self._is_launch(n) for n in nodes)
-        return self.forest.make(name if own else "iop", f"{name}.{width}", width=out, args=nodes,
-                                low=0, high=top - 1, fresh_bit=launch)
-
-    def _is_launch(self, node: Node) -> bool:
-        return node.deps > 3
+        below = 0
+        for n in nodes:
+            below |= n.deps & ~3
+        # an index computed from block indices alone is a symbol of its own
+        symbol = below and not below & ~self.forest.grid_bits and all(n.uniform for n in nodes)
+        known = len(self.forest.nodes)
+        node = self.forest.make(name if own else "iop", f"{name}.{width}", width=out, args=nodes,
+                                low=0, high=top - 1, fresh_bit=bool(symbol))
+        if symbol and len(self.forest.nodes) > known:
+            node.deps &= ~below
+            self.forest.grid_bits |= node.deps & ~3
+        return node
 
     # -- literals in every lane
     def _literal(self, name: str, width: int, args: Sequence[Value]) -> Value | None:

@@ -76,7 +76,10 @@ class LaneOps:
         return None
 
     def _symbol(self, name: str, width: int, low: int, high: int) -> Poly:
-        node = self.engine.forest.make("sreg", name, width=32, low=low, high=high, fresh_bit=True)
+        node = self.engine.forest.make("sreg", name, width=32, low=low, high=high,
+                                       fresh_bit=True)
+        if name.startswith("ctaid"):
+            self.engine.forest.grid_bits |= node.deps
         return Poly(width, {(node,): 1})
 
     # -- exchange

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.hashing import Hash, key, mix, ordered
+from checker.tree.hashing import Hash, hex_of, key, mix, ordered
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
 from checker.tree.result import Element, OutputGroup, Slot
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["group_outputs"]
 
+_TOKENS = ("iop", "imin_s", "imin_u", "imax_s", "imax_u")
 COORDINATE_LIMIT = (1 << 31) - 1  # premise no-index-wrap: an output's index stays below
 
 
@@ -37,10 +38,10 @@ def _split(engine: Engine, event: StoreEvent) -> list[tuple[Poly, Node, int]]:
 
     def cut(v: Value, at: int) -> None:
         n = values.node(v)
-        if n.op == "pack":
-            for p in n.args:
-                cut(p, at)
-                at += p.width
+        edges = sorted(_cuts(n))
+        if len(edges) > 2:
+            for low, high in zip(edges, edges[1:], strict=False):
+                cut(values.extract(n, low, high - low), at + low)
         elif n.width > 8 and n.width % 8 == 0 and _is_copy(n):
             for i in range(0, n.width, 8):
                 parts.append((at + i, values.node(values.extract(n, i, 8))))
@@ -54,6 +55,22 @@ def _split(engine: Engine, event: StoreEvent) -> list[tuple[Poly, Node, int]]:
     if any(at % 8 for at, _n in parts):
         parts = [(0, node)]
     return [(event.address.add(constant(64, at // 8)), n, i) for i, (at, n) in enumerate(parts)]
+
+
+def _cuts(node: Node, depth: int = 16) -> set[int]:
+    """Return where the parts of a value meet, looking through moves between lanes."""
+    if node.op == "pack":
+        cuts, at = {0}, 0
+        for part in node.args:
+            cuts |= {at + c for c in _cuts(part, depth - 1)} if depth else set()
+            at += part.width
+            cuts.add(at)
+        return cuts
+    cuts = {0, node.width}
+    if depth and node.op in ("gather", "mux", "select"):
+        for arg in node.args[node.op == "select":]:
+            cuts |= _cuts(arg, depth - 1)
+    return cuts
 
 
 def _is_copy(node: Node, depth: int = 12) -> bool:
@@ -101,9 +118,7 @@ def is_launch(node: Node, engine: Engine) -> bool:
         return node.attr.startswith("ctaid") or node.attr.startswith("tid")
     if node.op == "kappa":
         return True
-    return node.op in ("iop", "imin_s", "imin_u") and node.uniform and any(
-        bit & node.deps and atom.op == "sreg" and atom.attr.startswith("ctaid")
-        for bit, atom in engine.forest.bits.items()) and node.width == 32
+    return node.op in _TOKENS and bool(node.deps & engine.forest.grid_bits)
 
 
 def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
@@ -112,18 +127,23 @@ def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
     groups: dict[tuple[Node, ...], dict[Any, Any]] = {}
     for mono, c in poly.terms.items():
         launch = tuple(a for a in mono if is_launch(a, engine) or _block_part(a, engine))
+        if launch:  # a number of tiles belongs to the block index it multiplies
+            launch = tuple(a for a in mono if a in launch or (a.uniform and a.op in _TOKENS))
         rest = tuple(a for a in mono if a not in launch)
         groups.setdefault(rest, {})[launch] = c
     ranked = sorted(groups.items(), key=lambda kv: _rest_key(kv[0]))
     for rest, parts in ranked:
         singles = [(m[0], c) for m, c in parts.items() if len(m) == 1 and m[0] not in pivots
                    and not isinstance(c, np.ndarray) and c > 0]
-        singles.sort(key=lambda item: (item[1], item[0].attr))
-        if singles:
-            pivot = _pivot(engine, singles[0], parts.get((), 0), poly.width,
-                           f"{path}|{_rest_key(rest)}", 1 if rest else unit)
-            if pivot.atom not in pivots and pivot.scale > 0:
-                pivots[pivot.atom] = pivot
+        # a plain block index first: it is in no other index's definition
+        singles.sort(key=lambda item: (item[0].op != "sreg", item[1], item[0].attr))
+        if not singles:
+            continue
+        others = {m: c for m, c in parts.items() if m and m != (singles[0][0],)}
+        pivot = _pivot(engine, singles[0], parts.get((), 0), poly.width,
+                       f"{path}|{_rest_key(rest)}", 1 if rest else unit, others)
+        if pivot is not None and pivot.atom not in pivots and pivot.scale > 0:
+            pivots[pivot.atom] = pivot
     casts = [a for mono in poly.terms for a in mono if a.op in ("sext", "zext") and a.poly]
     casts.sort(key=lambda a: _shape_key(a))
     for atom in casts:
@@ -132,33 +152,55 @@ def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
 
 
 def _pivot(engine: Engine, single: tuple[Node, int], offset: Any, width: int, path: str,
-           unit: int) -> Pivot:
-    """Return the coordinate y = scale * atom + offset that one group of an address defines."""
+           unit: int, others: dict[Any, Any]) -> Pivot | None:
+    """Return the coordinate y = scale * atom + others + offset that a group of an address defines.
+
+    Where the index is widened as a whole, unit * (ext(index) + offset), y lives inside the cast.
+    """
     atom, scale = single
     lifted = None
-    if atom.poly is not None:  # unit * (ext(scale * index) + offset): y lives inside the cast
+    if atom.poly is not None:
+        if others:
+            return None
         lifted, unit = atom, scale
-        ((atom,), scale), = lifted.poly.terms.items()  # type: ignore[union-attr]
+        inside = dict(lifted.poly.terms)  # type: ignore[union-attr]
+        atom, scale, others = _leader(inside)
         width = lifted.poly.width  # type: ignore[union-attr]
-    elif scale % unit == 0:
+    elif scale % unit == 0 and all(not isinstance(c, np.ndarray) and c % unit == 0
+                                   for c in others.values()):
         scale //= unit
+        others = {m: c // unit for m, c in others.items()}
     else:
         unit = 1
+    if any(isinstance(c, np.ndarray) for c in others.values()):
+        return None
     offset = offset // unit
     bounds = Poly(0, {(atom,): scale}).add(constant(0, offset)).range()
     top = COORDINATE_LIMIT if unit > 1 or width < 64 else 1 << 62
-    if bounds is None or bounds[0] < 0 or bounds[1] >= min(top, 1 << ((width or 63) - 1)):
+    if bounds is None or others or bounds[0] < 0 or bounds[1] >= min(
+            top, 1 << ((width or 63) - 1)):
         engine.found.premises.add("no-index-wrap")
     y = engine.forest.make("y", f"{path}|{top.bit_length()}", width=64, low=0, high=top - 1)
-    return Pivot(atom, y, scale, offset, lifted)
+    return Pivot(atom, y, scale, offset, lifted, tuple(others.items()))
+
+
+def _leader(terms: dict[Any, Any]) -> tuple[Node, int, dict[Any, Any]]:
+    """Return the block index that a sum of them is solved for, its scale, and the other terms."""
+    singles = [(m[0], c) for m, c in terms.items() if len(m) == 1 and c > 0]
+    singles.sort(key=lambda item: (item[0].op != "sreg", item[1], item[0].attr))
+    atom, scale = singles[0]
+    return atom, scale, {m: c for m, c in terms.items() if m != (atom,)}
 
 
 def _block_part(atom: Node, engine: Engine) -> bool:
-    """Tell whether an atom is a block index times a literal, widened."""
-    if atom.op not in ("sext", "zext") or atom.poly is None or len(atom.poly.terms) != 1:
+    """Tell whether an atom is a sum of block indices times literals, widened."""
+    if atom.op not in ("sext", "zext") or atom.poly is None:
         return False
-    (mono, c), = atom.poly.terms.items()
-    return len(mono) == 1 and not isinstance(c, np.ndarray) and is_launch(mono[0], engine)
+    for m, c in atom.poly.terms.items():
+        if isinstance(c, np.ndarray) or not any(is_launch(a, engine) for a in m) \
+                or not all(is_launch(a, engine) or (a.uniform and a.op in _TOKENS) for a in m):
+            return False
+    return any(len(m) == 1 and c > 0 for m, c in atom.poly.terms.items())
 
 
 def _rest_key(rest: tuple[Node, ...]) -> str:
@@ -201,7 +243,7 @@ def _shifted(engine: Engine, p: Node, pivots: dict[Node, Pivot]) -> Node:
         if pivot.lifted is not None:
             form = Poly(0, {(pivot.lifted,): 1})
         else:
-            form = Poly(0, {(pivot.atom,): pivot.scale})
+            form = Poly(0, {(pivot.atom,): pivot.scale, **dict(pivot.others)})
         gap = form.add(constant(0, pivot.offset)).sub(first)
         zeros = first.tz()
         if pivot.lifted is not None:
@@ -277,7 +319,7 @@ def group_outputs(engine: Engine) -> list[OutputGroup]:
             rewriter = _rewriter(engine, rewriters, slot, guard, pivots)
             _add_rows(engine, buffers, slot, guard, pivots, rewriter)
         except Conflict:  # the tile is part of the tree: the block index is the coordinate
-            pivots = {a: Pivot(a, p.y, p.scale, 0, p.lifted) for a, p in pivots.items()}
+            pivots = {a: Pivot(a, p.y, p.scale, 0, p.lifted, p.others) for a, p in pivots.items()}
             rewriter = _rewriter(engine, rewriters, slot, guard, pivots)
             _add_rows(engine, buffers, slot, guard, pivots, rewriter)
     return [_finish(engine, base, kind, by_shape) for (base, kind), by_shape in buffers.items()]
@@ -311,7 +353,7 @@ def _add_rows(engine: Engine, buffers: Any, slot: Slot, guard: Node, pivots: dic
     digest = ordered(mix(tag, place), [guard_h, rewriter.h(slot.value), loops])
     lanes = np.flatnonzero(slot.lanes)
     ordered_pivots = sorted(pivots.values(), key=lambda p: p.y.attr)
-    shape = tuple((p.y.attr, p.scale, _launch_name(p.atom)) for p in ordered_pivots)
+    shape = tuple((p.y.attr, p.scale, _launch_name(p)) for p in ordered_pivots)
     kind = f"{slot.event.kind}|{slot.event.attr}"
     rows = buffers.setdefault((slot.event.base, kind), {}).setdefault(shape, _Rows())
     coords = np.zeros((len(lanes), len(ordered_pivots)), dtype=np.int64)
@@ -332,14 +374,16 @@ def _loop_hash(slot: Slot, rewriter: Rewriter) -> Hash:
     return out
 
 
-def _launch_name(atom: Node) -> str:
+def _launch_name(pivot: Pivot) -> str:
     """Name the block index a coordinate stands on; any grid axis does, a token is itself."""
-    if atom.op == "sreg":
+    atom = pivot.atom
+    if atom.op == "sreg" and not pivot.others:
         return "grid" if atom.attr.startswith("ctaid") else "thread"
-    if atom.op == "kappa":
+    if atom.op == "kappa" and not pivot.others:
         return "loop"
-    from checker.tree.hashing import hex_of
-    return hex_of(atom.h)
+    terms = [f"{hex_of(atom.h)}*{pivot.scale}"]
+    terms += ["*".join([str(c), *sorted(hex_of(a.h) for a in m)]) for m, c in pivot.others]
+    return "+".join(sorted(terms))
 
 
 def _finish(engine: Engine, base: Node | None, kind: str, by_shape: dict[Any, _Rows]
