@@ -24,6 +24,8 @@ PREMISES: Mapping[str, str] = {
     "grid-covers": "both launches write the same elements: each grid is large enough for its "
     "kernel",
     "launch": "the verdict holds for the given launch only",
+    "lds-copy-waits": "a copy from global memory straight to shared memory has landed where the "
+    "text waits for it",
     "matrix-model": "matrix steps add in the order measured for this target",
     "module-data": "nobody else writes the variables that the text itself declares",
     "nan-payload": "two NaNs count as the same value whatever their payload",
@@ -36,6 +38,8 @@ PREMISES: Mapping[str, str] = {
     "same-program": "both texts are one program, instruction by instruction; what is not modelled "
     "in it gives the same bits each time it runs",
     "unknown-target": "the text names no target; it is read as its instructions suggest",
+    "wgmma-serialized": "asynchronous matrix steps behave as if each ended before the next",
+    "whole-waves": "every wave of a block is full",
     "whole-groups": "every work group of the launch is full",
 }
 

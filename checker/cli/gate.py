@@ -23,7 +23,7 @@ from checker import premises, sources
 from checker.cache import Cache, Examiner, open_default
 from checker.cli import render
 from checker.cli.status import USAGE, fail, guarded
-from checker.cli.sweep import LIMIT_SECONDS, Jobs, Limit
+from checker.cli.sweep import LIMIT_SECONDS, Jobs, Limit, jobs_for
 from checker.errors import UsageError
 from checker.gate import formats, lockfile, suppress, trees
 from checker.gate.check import Current, Report, Result, check, sign_all
@@ -88,7 +88,9 @@ def _sign(paths: list[str] | None, cache: Cache, jobs: int | None, limit: float)
     found = sources.read(paths, kernels_in=api.kernels_in)
     with (
         _bar(len(found.kernels)) as progress,
-        Examiner(cache, jobs=jobs, limit_seconds=limit) as examiner,
+        Examiner(
+            cache, jobs=jobs_for(jobs, len(found.kernels)), limit_seconds=limit
+        ) as examiner,
     ):
         current = sign_all(found, examiner, progress=progress)
     if not current.kernels and not current.errors:

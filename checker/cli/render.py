@@ -26,6 +26,7 @@ _MEANING = {
     ("unequal", "witness"): "here is an input on which the bytes differ",
     ("unproved", ""): "neither equality nor a difference is proved",
 }
+PLACES = 2  # places shown of one reason, on each side
 SHOWN = 6  # reasons or opaque constructs shown in full; `--json` has all of them
 
 
@@ -93,15 +94,22 @@ def _witness(witness: Witness) -> str:
 
 
 def _reasons(reasons: Sequence[Reason], file_a: str, file_b: str) -> list[Text]:
+    """Each message once, with the first places where it holds on either side."""
+    grouped: dict[tuple[str, str], list[Reason]] = {}
+    for reason in reasons:
+        grouped.setdefault((reason.code, reason.message), []).append(reason)
     out = Lines()
-    for reason in reasons[:SHOWN]:
-        out.add("  ", (reason.code, "yellow"), f"  {reason.message}")
-        for side, file, line, loc in (
-            ("a", file_a, reason.line_a, reason.loc_a), ("b", file_b, reason.line_b, reason.loc_b),
+    for (code, message), same in list(grouped.items())[:SHOWN]:
+        more = f"  ({len(same)} places)" if len(same) > 1 else ""
+        out.add("  ", (code, "yellow"), f"  {message}", (more, "dim"))
+        for side, file, places in (
+            ("a", file_a, [(r.line_a, r.loc_a) for r in same]),
+            ("b", file_b, [(r.line_b, r.loc_b) for r in same]),
         ):
-            if line is not None or loc is not None:
+            known = [(line, loc) for line, loc in places if line is not None or loc is not None]
+            for line, loc in known[:PLACES]:
                 out.add(f"    {side}  ", (place(file, line, loc), "dim"))
-    _more(out, len(reasons))
+    _more(out, len(grouped))
     return out.lines
 
 

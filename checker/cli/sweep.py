@@ -29,7 +29,7 @@ from checker.sources import Source
 if TYPE_CHECKING:
     from checker.knobs import Separation
 
-__all__ = ["Group", "Jobs", "Limit", "group_sources", "partition"]
+__all__ = ["Group", "Jobs", "Limit", "group_sources", "jobs_for", "partition"]
 
 LIMIT_SECONDS = 300.0
 Jobs = Annotated[
@@ -37,6 +37,12 @@ Jobs = Annotated[
     typer.Option("--jobs", "-j", help="Worker processes [default: half the cores]; 0: none."),
 ]
 Limit = Annotated[float, typer.Option("--limit", help="Seconds that one kernel may take.")]
+FEW = 2  # kernels that are not worth a worker's start
+
+
+def jobs_for(jobs: int | None, kernels: int) -> int | None:
+    """Workers for a number of kernels: none for a few, unless they were asked for."""
+    return 0 if jobs is None and kernels <= FEW else jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,8 @@ def partition(
             answer = engine.partition(inputs, progress=progress)
         else:
             store = Cache(None) if no_cache else open_default()
-            with Examiner(store, jobs=jobs, limit_seconds=limit) as examiner:
+            workers = jobs_for(jobs, len(chosen))
+        with Examiner(store, jobs=workers, limit_seconds=limit) as examiner:
                 answer = cache.partition(inputs, examiner, progress=progress)
     groups = group_sources(chosen, answer)
     errors = [*((e.name, e.message) for e in found.errors), *answer.errors]

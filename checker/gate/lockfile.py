@@ -47,8 +47,9 @@ class Entry:
     """One kernel in one configuration, as the baseline keeps it.
 
     coverage: `modelled`, or what stands against it: `opaque OPCODE...`, `finding CODE...`,
-    `limit CODE...`, `nondeterministic`. text: digest of the assembly without comments, debug lines and blanks; it
-    tells a changed checker from a changed kernel. line: of the entry in the baseline (0: none).
+    `limit CODE...`, `nondeterministic`. text: digest of the assembly without comments, debug lines
+    and blanks; it tells a changed checker from a changed kernel. line: of the entry in the
+    baseline (0: none).
     """
 
     kernel: str
