@@ -150,6 +150,7 @@ class _Lowering:
         params = self._kernel_params()
         self._function(self.frame)
         self._resolve()
+        self._drop_policies()
         if self.diagnostics:
             raise InputError(self.diagnostics)
         return Program(
@@ -386,6 +387,27 @@ class _Lowering:
             indices = tuple(one.index for one in labels)
             attr: Any = indices if op.name == "switch" else indices[0]
             self.ops[at] = Op(op.name, op.dst, op.src, attr, op.guard, op.site)
+
+    def _drop_policies(self) -> None:
+        """Cache policies that only steer caches (their uses are gone by now) make no value."""
+        policies = {op.dst[0] for op in self.ops
+                    if op.name == "special" and op.attr == "cache_policy"}
+        if not policies:
+            return
+        grown = True
+        while grown:  # copies of policies are policies
+            moved = {op.dst[0] for op in self.ops if op.name == "mov" and op.src[0] in policies}
+            grown = not moved <= policies
+            policies |= moved
+        makers = [i for i, op in enumerate(self.ops) if policies.intersection(op.dst)]
+        copies = {i for i in makers if self.ops[i].name == "mov" and self.ops[i].src[0] in policies}
+        read = any(policies.intersection(op.src) for i, op in enumerate(self.ops)
+                   if i not in copies)
+        kept = any(i not in copies and self.ops[i].attr != "cache_policy" for i in makers)
+        if not read and not kept:
+            for i in makers:
+                self.ops[i] = Op("nop", (), (), "cache policy: steers caches only", None,
+                                 self.ops[i].site)
 
     def _error(self, span: Span, message: str) -> None:
         self.diagnostics.append(Diagnostic(message, span, file=self.file))

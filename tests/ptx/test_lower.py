@@ -215,3 +215,11 @@ def test_the_place_in_a_larger_cluster_is_opaque(attribute: str, modelled: bool)
     p = lowered(HEAD + f".entry k()\n{attribute}\n{{ .reg .b32 %r<2>;"
                        " mov.u32 %r1, %cluster_ctarank; ret; }\n")
     assert names(p) == ["special" if modelled else "opaque", "exit"]
+
+
+def test_cache_policies_vanish_unless_their_value_is_used() -> None:
+    make = "createpolicy.fractional.L2::evict_last.b64 %rd1, 1.0; mov.b64 %rd2, %rd1; "
+    hint = "ld.global.L2::cache_hint.b32 %r1, [%rd3], %rd2;"
+    assert names(program(make + hint)) == ["nop", "nop", "load"]
+    used = names(program(make + hint + " st.global.b64 [%rd3], %rd2;"))
+    assert used == ["special", "mov", "load", "store"]
