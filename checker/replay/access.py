@@ -21,7 +21,7 @@ from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.memory import Cells
 from checker.replay.values import Conc, Hash, Pack, V, make_pack, merge, resize, split, undefined
 
-__all__ = ["load_from", "place", "step", "store_to"]
+__all__ = ["load_from", "load_many", "place", "step", "store_to"]
 
 Read = Callable[[Machine], list[V]]
 Place = tuple[Cells, Any, NDArray[np.int64], "Mask | None"]

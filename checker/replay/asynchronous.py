@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from checker.core import AsyncCopy, Op, Program
 from checker.replay import bulk
-from checker.replay.access import load_from, place
+from checker.replay.access import load_many, place
 from checker.replay.facts import Mask
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.sync import lanes_of, mbar_at, publish, settle
@@ -67,54 +67,68 @@ def _acopy(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     to = m.known(values[0], on, "an address")
     source = m.known(values[1], on, "an address")
     count = m.known(values[2], on, "a copy size") if len(values) > 2 else None
-    granule = _granule(m, source, on, size)
-    for at in range(0, size, granule):
-        if count is None:
-            v = load_from(m, "global", source + np.uint64(at), on, 8 * granule, granule)
-        else:
+    granule = _granule(m, size)
+    whole = None if count is None else np.asarray(count >= size)
+    cut = False if whole is None else (count > 0) & ~whole
+    if whole is not None and np.any(cut if on is None else cut & on):
+        for at in range(0, size, granule):
             inside = np.asarray(count >= at + granule)
             partial = (count > at) & ~inside
             if (partial if on is None else partial & on).any():
                 raise m.unsupported("acopy", "a copy's size cuts an element")
-            some = inside if on is None else inside & on
-            v = const(0, 8 * granule)
-            if some.any():
-                loaded = load_from(m, "global", source + np.uint64(at),
-                                   None if on is None and inside.all() else m.full(some),
-                                   8 * granule, granule)
-                v = loaded if inside.all() else merge(inside, loaded, v)
-        _issue(m, to + np.uint64(at), v, on, size if at == 0 else granule)
+            _copy(m, to + np.uint64(at), source + np.uint64(at), inside, on, granule, 1,
+                  size if at == 0 else granule)
+        return
+    _copy(m, to, source, whole, on, granule, size // granule, size)
 
 
-def _granule(m: Machine, source: NDArray[Any], on: Mask | None, size: int) -> int:
-    """Bytes moved at a time: an element of the source buffer, at most eight."""
-    best = 8
-    for cells in m.memory.regions:
-        best = min(best, cells.g)
-    return min(best, size, m.shared.g)
+def _copy(m: Machine, to: NDArray[Any], source: NDArray[Any], inside: Mask | None, on: Mask | None,
+          granule: int, count: int, align: int) -> None:
+    """`count` neighbouring pieces; lanes that are not `inside` get zeros."""
+    zero = const(0, 8 * granule)
+    every = inside is None or bool(inside.all())
+    some = on if every else inside if on is None else inside & on
+    if some is None or some.any():
+        mask = some if every or some is None else m.full(some)
+        pieces = load_many(m, "global", source, mask, 8 * granule, count, align)
+        if not every and inside is not None:
+            pieces = [merge(inside, v, zero) for v in pieces]
+    else:
+        pieces = [zero] * count
+    _issue(m, to, pieces, on, align)
 
 
-def _issue(m: Machine, to: NDArray[Any], v: V, on: Mask | None, align: int) -> None:
+def _granule(m: Machine, size: int) -> int:
+    """Bytes moved at a time: an element of the finest buffer, at most eight."""
+    return min(8, size, m.shared.g, *(cells.g for cells in m.memory.regions))
+
+
+def _issue(m: Machine, to: NDArray[Any], pieces: list[V], on: Mask | None, align: int) -> None:
     line = m.program.sites[m.program.ops[m.pc].site].span.line
-    size = v.w // 8
-    for cells, block, offset, sub in place(m, "shared", to, on, size, align):
+    size = pieces[0].w // 8
+    for cells, block, offset, sub in place(m, "shared", to, on, size * len(pieces), align):
         if size % cells.g:
             _refine(m, int(np.gcd(size, cells.g)))
-        for j in range(size // cells.g):
-            h, f = hash_of(split(v, 8 * cells.g * j, 8 * cells.g))
-            lanes = m.full(sub) & m.live
-            index = np.broadcast_to(block * cells.stride + offset // cells.g + j, lanes.shape)
-            flat = lanes.reshape(-1).nonzero()[0]
-            at = index[lanes]
-            words = np.broadcast_to(h, (2, *lanes.shape))[:, lanes]
-            warp = np.broadcast_to(m.warp_id, lanes.shape)[lanes]
-            assert cells.pending is not None
-            cells._check_write(at, words, warp)
-            cells.pending[at] = True
-            _copies(m).append(Copy(
-                at, cells.g, words,
-                np.broadcast_to(np.asarray(f, dtype=np.uint32), lanes.shape)[lanes], warp, flat,
-                np.full(len(flat), -1, dtype=np.int64), line))
+        each = size // cells.g
+        lanes = m.full(sub) & m.live
+        flat = lanes.reshape(-1).nonzero()[0]
+        n = each * len(pieces)
+        words = np.empty((2, n, len(flat)), dtype=np.uint64)
+        facts = np.empty((n, len(flat)), dtype=np.uint32)
+        for i, v in enumerate(pieces):
+            for j in range(each):
+                h, f = hash_of(split(v, 8 * cells.g * j, 8 * cells.g))
+                words[:, i * each + j] = np.broadcast_to(h, (2, *lanes.shape))[:, lanes]
+                facts[i * each + j] = f if isinstance(f, int) else np.broadcast_to(
+                    f, lanes.shape)[lanes]
+        first = np.broadcast_to(block * cells.stride + offset // cells.g, lanes.shape)[lanes]
+        at = (first + np.arange(n).reshape(-1, 1)).reshape(-1)
+        warp = np.tile(np.broadcast_to(m.warp_id, lanes.shape)[lanes], n)
+        assert cells.pending is not None
+        cells.check_write(at, words.reshape(2, -1), warp)
+        cells.pending[at] = True
+        _copies(m).append(Copy(at, cells.g, words.reshape(2, -1), facts.reshape(-1), warp,
+                               np.tile(flat, n), np.full(at.size, -1, dtype=np.int64), line))
 
 
 def _refine(m: Machine, granule: int) -> None:

@@ -126,6 +126,7 @@ def wait(m: Machine, on: Mask | None, pending: int) -> None:
     """At most `pending` groups stay in flight: the others' results can be read."""
     count, lanes = _count(m), m.full(on)
     kept: list[Issue] = []
+    owner = {reg: one for one in _issues(m) for reg in one.marked}  # the latest of each register
     for one in _issues(m):
         done = one.lanes & lanes & (one.group > 0) & (one.group <= count - pending)
         if not done.any():
@@ -134,6 +135,8 @@ def wait(m: Machine, on: Mask | None, pending: int) -> None:
         rest = one.lanes & ~done
         for reg, marked in one.marked.items():
             now = m.regs[reg]
+            if owner[reg] is not one and now is owner[reg].marked[reg]:
+                continue
             if now is marked and not rest.any():
                 m.regs[reg] = one.real[reg]
             elif now is not None:

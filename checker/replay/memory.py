@@ -171,7 +171,7 @@ class Cells:
     def put(self, index: Index, h: Any, f: Any, warp: Any) -> bool:
         """Write cells (flat arrays), checking order; whether no two lanes disagree."""
         if self.writer is not None:
-            self._check_write(index, h, warp)
+            self.check_write(index, h, warp)
         self.h[:, index] = h
         self.f[index] = f
         if self.written is not None:
@@ -258,7 +258,8 @@ class Cells:
                 self.reader[full[lost]] = -1
         self.rseq[full] = now
 
-    def _check_write(self, index: Index, h: Any, warp: Any) -> None:
+    def check_write(self, index: Index, h: Any, warp: Any) -> None:
+        """Report a write that races with what other warps wrote, read or are copying."""
         assert self.writer is not None
         assert self.wseq is not None
         assert self.order is not None
