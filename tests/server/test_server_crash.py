@@ -54,9 +54,20 @@ class Process:
         self.client.close()
         return code
 
+    def children(self) -> list[int]:
+        tasks = Path(f"/proc/{self.child.pid}/task").glob("*/children")
+        return [int(pid) for task in tasks for pid in task.read_text().split()]
+
     def log(self) -> list[dict[str, Any]]:
         text = os.pread(self.file.fileno(), 1 << 24, 0).decode()
         return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+
+
+def is_worker(pid: int) -> bool:
+    try:
+        return b"server.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 @pytest.fixture
@@ -134,6 +145,8 @@ def test_killed_server(process: Callable[..., Process], database: str, toy_count
     sweep = texts(f"server {database[:4]}", 60)
     job_id = first.client.post("/v1/partition", json=body_of(sweep)).json()["id"]
     before = progress(first.client, job_id, 20)
+    orphans = first.children()
+    assert orphans, "no worker found"
     first.end(signal.SIGKILL)
     second = process(database, "lease_s=1.0")
     job = second.client.get(f"/v1/jobs/{job_id}").json()
@@ -141,6 +154,10 @@ def test_killed_server(process: Callable[..., Process], database: str, toy_count
     is_whole(final(second.client, job_id), 60)
     # what was under way when the server died, and unflushed results, may be asked once more
     assert sum(examined(toy_count, sweep)) <= 60 + 8
+    until = time.monotonic() + 10
+    while any(is_worker(pid) for pid in orphans):
+        assert time.monotonic() < until, "workers outlive their server"
+        time.sleep(0.1)
     second.end(signal.SIGTERM)
 
 
