@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from checker.core import Program
 from checker.draws import FORMATS, RAW, Bits, canonical_nans, draw
 from checker.launch import Buffer, Launch
-from checker.replay import ReplayResult, replay
+from checker.replay import Output, ReplayResult, replay
+from checker.replay.hashing import TAG
 from checker.results import Witness
 
 __all__ = ["DRAWS", "differing", "draw_inputs", "find_witness"]
@@ -70,10 +71,16 @@ def differing(a: ReplayResult, b: ReplayResult) -> Iterator[tuple[str, str, int,
     """Yield (buffer, dtype, element, bits of a, bits of b) where two byte maps differ."""
     for name in sorted(set(a.outputs) & set(b.outputs)):
         one, two = a.outputs[name], b.outputs[name]
-        both = one.written & two.written
+        both = _known(one) & _known(two)
         left, right = _bits(one.words, one.dtype), _bits(two.words, two.dtype)
         for element in np.nonzero(both & (left != right))[0]:
             yield name, one.dtype, int(element), int(left[element]), int(right[element])
+
+
+def _known(output: Output) -> NDArray[np.bool_]:
+    """Elements that were written and whose bits came out concrete, not as a hash."""
+    known: NDArray[np.bool_] = output.written & (output.words[0] == TAG)
+    return known
 
 
 def _bits(words: NDArray[np.uint64], dtype: str) -> Bits:
