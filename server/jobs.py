@@ -223,9 +223,7 @@ class JobRunner:
     async def _conclude(self, run: _Run, plan: Plan) -> None:
         service, job = self._service, run.job
         items = await service.on_thread(self._jobs.items, job.id)
-        keys = [item.answer for item in items if item.answer is not None]
-        answers = await service.on_thread(service.store.answers, keys)
-        outcome = await plan.result(service, job, items, answers)
+        outcome = await plan.result(service, job, items)
         await service.on_thread(
             self._jobs.finish, job.id, service.owner, result=outcome.value, error=outcome.error)
         service.metrics.jobs.labels("failed" if outcome.error else "done").inc()
