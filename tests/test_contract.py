@@ -7,7 +7,9 @@ import pytest
 from checker.contract import MEASURED, UNCERTAIN, contract
 from checker.core import Program
 from checker.dump import format_op
-from tests.ptx.lowering import program
+from checker.lower import lower
+from checker.parse import parse
+from tests.ptx.lowering import HEADER, program
 
 BRANCH = "setp.eq.s32 %p9, %r9, 0; @%p9 bra L;"
 
@@ -107,6 +109,16 @@ def test_other_targets_follow_the_rule_but_are_named() -> None:
     from dataclasses import replace
     p = program("mul.f32 %f1, %f2, %f3; add.f32 %f0, %f1, %f4; st.global.f32 [%rd1], %f0;")
     assert UNCERTAIN in contract(replace(p, target="sm_75")).premises
+
+
+def test_debug_builds_and_calls_are_not_what_was_measured() -> None:
+    fused = "mul.f32 %f1, %f2, %f3; add.f32 %f0, %f1, %f4; st.global.f32 [%rd1], %f0;"
+    debug = lower(parse(HEADER.replace("sm_90a", "sm_90a, debug") + fused + "}"))
+    called = lower(parse(HEADER.replace(".extern", ".func f() { ret; }\n.extern", 1)
+                         + fused.replace("; add", "; call f; add") + "}"))
+    for p in map(contract, (debug, called)):
+        assert UNCERTAIN in p.premises
+        assert not any(op.name == "ffma" for op in p.ops)
 
 
 # --- divisions --------------------------------------------------------------------------------

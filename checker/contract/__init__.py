@@ -21,7 +21,7 @@ Read off the machine code of the assemblers of CUDA 12.9, 13.0 and 13.4 for sm_8
   disappears where both stand together (`...@reciprocal` here).
 Premises: `contraction:measured` where a rule above decided; `contraction` where a pair is left as
 it stands because no rule covers it (a sum before its product in a loop, equal products in one
-sum, shared products on both sides, moves under a guard, other targets).
+sum, shared products on both sides, moves under a guard, a call between, `debug`, other targets).
 """
 
 from __future__ import annotations

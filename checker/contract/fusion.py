@@ -10,7 +10,16 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from checker.contract.literals import known_literals
-from checker.contract.words import FUSED, MEASURED, UNCERTAIN, is_product, is_sum, mode_of
+from checker.contract.words import (
+    DEBUG,
+    FUSED,
+    MEASURED,
+    UNCERTAIN,
+    is_call,
+    is_product,
+    is_sum,
+    mode_of,
+)
 from checker.core import OPS, Approx, Const, Conv, FloatMode, Op, Program, Source
 
 __all__ = ["fuse"]
@@ -75,6 +84,8 @@ class _Pass:
             for reg in op.dst:
                 self.writers[reg].append(index)
         self.known = known_literals(program)
+        self.debug = DEBUG in program.premises
+        self.calls = self._calls_before()
         self.alive = self._live_operations()
         self._blocks()
         self.sites: dict[int, int] = defaultdict(int)
@@ -121,6 +132,14 @@ class _Pass:
                         alive.add(writer)
                         pending.append(writer)
         return alive
+
+    def _calls_before(self) -> list[int]:
+        """For each operation, how many operations of (inlined) calls stand before it."""
+        out, count = [], 0
+        for op in self.ops:
+            count += is_call(self.program, op)
+            out.append(count)
+        return out
 
     def _blocks(self) -> None:
         """Number the blocks; blocks joined by a plain jump share a chain number."""
@@ -232,7 +251,9 @@ class _Pass:
         p.sums = True
         sides = [k for k, s in enumerate(op.src) if s == alias.reg]
         packed = self.sites[op.site] > 1
-        if alias.shaky or (self.chain[reader] == self.chain[p.op] and reader < p.op):
+        if alias.shaky or self.debug or self.calls[reader] != self.calls[p.op]:
+            p.refuse(UNCERTAIN)  # perhaps another value, not optimised, or a real call between
+        elif self.chain[reader] == self.chain[p.op] and reader < p.op:
             p.refuse(UNCERTAIN)  # the loop may be unrolled: fused inside, not across
         elif (mode_of(op).denorm != mode_of(product).denorm or len(sides) > 1
               or self.chain[reader] != self.chain[p.op] or packed != p.packed):

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
 
-from checker.contract.words import FUSED, MEASURED, UNCERTAIN
+from checker.contract.words import DEBUG, FUSED, MEASURED, UNCERTAIN, is_call
 from checker.core import Approx, Const, Op, Program, Source
 
 __all__ = ["known_literals", "resolve_literals"]
@@ -24,12 +24,13 @@ def resolve_literals(program: Program) -> Program:
     known = known_literals(program)
     reciprocals = {r for op in program.ops if _is_reciprocal(op) for r in op.dst}
     out, premises = [], set()
+    rule = UNCERTAIN if DEBUG in program.premises else MEASURED
     for op in program.ops:
         if op.name == "fapprox" and isinstance(op.attr, Approx):
             args = [known.get(s, s) if isinstance(s, int) else s for s in op.src]
             new = _approx_of_literals(op, args)
             if new is not op:
-                premises.add(MEASURED)
+                premises.add(rule)
             elif _is_reciprocal(op) and op.src[0] in reciprocals:
                 # The assembler may drop both, so this is not the unit's function for certain.
                 attr = replace(op.attr, fn=op.attr.fn + "@reciprocal")
@@ -55,7 +56,8 @@ def known_literals(program: Program) -> dict[int, Const]:
             writes[reg] += 1
     for _ in range(4):  # moves of moves
         for op in program.ops:
-            if op.name == "mov" and op.guard is None and writes[op.dst[0]] == 1:
+            if (op.name == "mov" and op.guard is None and writes[op.dst[0]] == 1
+                    and not is_call(program, op)):
                 source = op.src[0]
                 value = source if isinstance(source, Const) else found.get(source)
                 if value is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from checker.core import Approx, FloatMode, Op
+from checker.core import Approx, FloatMode, Op, Program
 
-__all__ = ["FUSED", "MEASURED", "UNCERTAIN", "is_product", "is_sum", "mode_of"]
+__all__ = ["DEBUG", "FUSED", "MEASURED", "UNCERTAIN", "is_call", "is_product", "is_sum", "mode_of"]
 
 MEASURED, UNCERTAIN = "contraction:measured", "contraction"
+DEBUG = "debug-target"  # `.target ..., debug`: the assembler may not optimise at all
 # What an approximation that ends in a multiply becomes when the sum behind it is fused in.
 FUSED = {"div.full": "divfma.full", "div.approx": "divfma.approx", "rcp.approx": "rcpfma.approx"}
 
@@ -30,3 +31,10 @@ def mode_of(op: Op) -> FloatMode:
     mode = op.attr.mode if isinstance(op.attr, Approx) else op.attr
     assert isinstance(mode, FloatMode)
     return mode
+
+
+def is_call(program: Program, op: Op) -> bool:
+    """Whether an operation belongs to an inlined call itself (passing, returning)."""
+    words = program.sites[op.site].text.split(None, 2)
+    opcode = words[1] if len(words) > 1 and words[0].startswith("@") else words[0] if words else ""
+    return opcode.rstrip(";") in ("call", "call.uni")

@@ -137,6 +137,8 @@ class _Lowering:
         self.carry: int | None = None
         self.local_bytes = 0
         self.premises: set[str] = set()
+        if any("debug" in d.args for d in module.directives if d.name == ".target"):
+            self.premises.add("debug-target")
         self.diagnostics: list[Diagnostic] = []
         self.active: list[str] = []
         self.block = _block(self.kernel.attributes)
@@ -488,6 +490,7 @@ class _Lowering:
         if guard is not None:
             skip = Guard(guard.reg, not guard.neg)
             self._emit(Op("branch", (), (), after, skip, site))
+        self._emit(Op("nop", (), (), "call", None, site))  # marks the place for contract
         for source, dest, size in moves_in:
             self._move(source, dest, size, site)
         self.frame = frame

@@ -121,15 +121,15 @@ CALL = """{ .param .b32 p0x; .param .b32 p1x; .param .b32 rx; st.param.f32 [p0x]
 
 def test_calls_are_inlined_through_registers() -> None:
     p = lowered(HEADER.replace(".extern", SCALE + ".extern", 1) + CALL + "}\n")
-    assert names(p) == ["mov", "mov", "mov", "mov", "mov", "mov", "icmp", "branch", "fmul", "mov",
-                        "branch", "mov", "mov"]
-    assert p.ops[7].attr == 9
-    assert p.ops[10].attr == 11
+    assert names(p) == ["mov", "mov", "nop", "mov", "mov", "mov", "mov", "icmp", "branch", "fmul",
+                        "mov", "branch", "mov", "mov"]
+    assert p.ops[8].attr == 10
+    assert p.ops[11].attr == 12
 
 
 def test_two_calls_have_their_own_labels_and_registers() -> None:
     p = lowered(HEADER.replace(".extern", SCALE + ".extern", 1) + CALL + CALL + "}\n")
-    assert [op.attr for op in p.ops if op.name == "branch"] == [9, 11, 22, 24]
+    assert [op.attr for op in p.ops if op.name == "branch"] == [10, 12, 24, 26]
     products = [op.dst for op in p.ops if op.name == "fmul"]
     assert products[0] != products[1]
 
@@ -140,7 +140,7 @@ def test_struct_arguments_travel_through_local_memory() -> None:
                    ".entry k() { .reg .b32 %r<2>; .param .align 4 .b8 a[12];"
                    " st.param.b32 [a+8], %r1; call take, (a); ret; }\n")
     p = lowered(text)
-    assert names(p) == ["store", *["load", "store"] * 3, "load", "branch", "exit"]
+    assert names(p) == ["store", "nop", *["load", "store"] * 3, "load", "branch", "exit"]
     assert p.local_bytes == 24
 
 
@@ -166,10 +166,10 @@ def test_an_unknown_call_hides_its_result() -> None:
 def test_a_guarded_call_is_jumped_over() -> None:
     text = HEAD + ".func f() { ret; }\n.entry k() { .reg .pred %p; @%p call f; ret; }\n"
     p = lowered(text)
-    assert names(p) == ["branch", "branch", "exit"]
+    assert names(p) == ["branch", "nop", "branch", "exit"]
     assert p.ops[0].guard is not None
     assert p.ops[0].guard.neg
-    assert p.ops[0].attr == 2
+    assert p.ops[0].attr == 3
 
 
 # --- opaque ---
