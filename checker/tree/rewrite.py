@@ -203,7 +203,10 @@ class Rewriter:
             fact[:, table] = h[:, looker]
             torn = table[(fact[:, table] != h[:, looker]).any(axis=0)]
             fact[:, torn] = 0
-            if bool(fact.any()):
+            if len(table) and bool((fact[:, table] == fact[:, table[:1]]).all()):
+                fact = fact[:, table[:1]].copy()  # one truth, whatever lane it is told of
+            if bool(fact.any()) and not any(f.shape == fact.shape and bool((f == fact).all())
+                                            for f in out):
                 out.append(fact)
         return out
 

@@ -146,7 +146,9 @@ class MatrixOps:
         forest = self.engine.forest
         a, b = self._part(row_a, step), self._part(row_b, step)
         zero = forest.literal(row_a.width, 0)
-        if not acc.may_neg_zero and _all(a, zero) and _all(b, zero) and model.kind == "fused":
+        kept = model.keeps_accumulator or self.engine.floats.literal(acc) == 0
+        if not acc.may_neg_zero and _all(a, zero) and _all(b, zero) and model.kind == "fused" \
+                and kept:
             return acc
         symmetric = "sum" if model.symmetric else "list"
         text = f"{model.id}|{model.a_type}|{model.b_type}|{sign}{symmetric}|{attr.denorm}"

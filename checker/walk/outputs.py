@@ -233,42 +233,48 @@ def elementwise_guard(engine: Engine, guard: Node, pivots: dict[Node, Pivot]) ->
 
 
 def _shifted(engine: Engine, p: Node, pivots: dict[Node, Pivot]) -> Node:
-    """Rewrite `P - v - 1 >= 0`, P of parameters, v a coordinate less a small literal."""
+    """Rewrite `P - v - 1 >= 0`, P of parameters, for a coordinate in v's aligned group.
+
+    Where v and the coordinate lie between the same two multiples of e, and P is a multiple of e,
+    both are below P or neither is.
+    """
     assert p.poly is not None
     others = [a for m in p.poly.terms for a in m if _plain_parameter(a)]
     first = Poly(0, {m: c for m, c in p.poly.terms.items()
                      if not m or not all(_plain_parameter(a) for a in m)})
     first = first.neg().sub(constant(0, 1))
     for pivot in pivots.values():
-        if pivot.lifted is not None:
-            form = Poly(0, {(pivot.lifted,): 1})
-        else:
-            form = Poly(0, {(pivot.atom,): pivot.scale, **dict(pivot.others)})
-        gap = form.add(constant(0, pivot.offset)).sub(first)
-        zeros = first.tz()
-        if pivot.lifted is not None:
-            assert pivot.lifted.poly is not None
-            literal = Poly(0, {(): first.const} if () in first.terms else {})
-            zeros = min(literal.tz(), pivot.lifted.poly.tz())
-        shift = _small_shift(gap, zeros)
-        if shift is None:
-            continue
-        engine.found.premises.add(f"divisible:{_parameter_names(others)}%{1 << _log(shift)}")
-        return engine.logic.at_least_zero(p.poly.sub(gap))
+        for form, zeros in _forms(pivot, first):
+            gap = form.add(constant(0, pivot.offset)).sub(first)
+            size = _group(gap, first, zeros)
+            if size:
+                engine.found.premises.add(f"divisible:{_parameter_names(others)}%{size}")
+                return engine.logic.at_least_zero(p.poly.sub(gap))
     return p
 
 
-def _small_shift(gap: Poly, zeros: int) -> int | None:
-    """Return the largest literal of a gap that lies in [0, 2**zeros), if it is not 0."""
-    if not gap.is_const:
-        return None
-    c = gap.const
-    low, high = (int(c.min()), int(c.max())) if isinstance(c, np.ndarray) else (c, c)
-    return high if low >= 0 and 0 < high < 1 << min(zeros, 5) else None
+def _forms(pivot: Pivot, first: Poly) -> list[tuple[Poly, int]]:
+    """Return how a condition may hold a coordinate's symbols, and their common power of two."""
+    index = Poly(64, {(pivot.atom,): pivot.scale, **dict(pivot.others)})
+    plain = Poly(0, dict(index.terms))
+    out = [(plain, index.tz())]
+    for mono in first.terms:
+        if len(mono) == 1 and mono[0].op in ("sext", "zext") and mono[0].poly is not None \
+                and index.to_width(mono[0].poly.width).same(mono[0].poly):
+            out.append((Poly(0, {mono: 1}), index.tz()))
+    return out
 
 
-def _log(shift: int) -> int:
-    return shift.bit_length()
+def _group(gap: Poly, first: Poly, zeros: int) -> int:
+    """Return the smallest group 2**k in which two literals lie together in every lane."""
+    if not gap.is_const or not gap.terms:
+        return 0
+    low = np.atleast_1d(first.const)
+    high = low + np.atleast_1d(gap.const)
+    for k in range(1, min(zeros, 5) + 1):
+        if bool((low >> k == high >> k).all()):
+            return 1 << k
+    return 0
 
 
 def _plain_parameter(a: Node) -> bool:
