@@ -330,6 +330,8 @@ def _one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
     facts: Facts = may | QUIET
     if none is not None:
         skip = none & (np.asarray(may) == 0)
+        if not model.keeps_accumulator:  # the step itself cuts or flushes all but a zero
+            skip = skip & (np.asarray(f & CONC) != 0) & (h[1] == np.uint64(0))
         if skip.any():
             out = np.where(skip, h, out)
             facts = np.where(skip, np.uint32(f) if isinstance(f, int) else f,
