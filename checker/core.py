@@ -84,8 +84,8 @@ class Conv:
     src, dst: f16 bf16 f32 f64 tf32 e4m3 e5m2 e2m1 e2m3 e3m2 ue8m0, or u8..u64, s8..s64.
     rnd: rn rna rz rm rp (to float), rni rzi rmi rpi (to integer, or float to integral float),
     "" when exact. saturate: [0,1] clamp (`.sat`); satfinite: overflow to the largest finite.
-    Float to integer clamps to the integer's range, NaN gives 0 unless `nan_int` says else
-    (PTX: 0; s32/s64 from f64 NaN: see the row).
+    Float to integer clamps to the integer's range. A NaN gives 0, but 2**(width - 1) where the
+    source is f64 or the destination has 64 bits, unless `nan_zero` says that it is 0 there too.
     """
 
     src: str
@@ -95,6 +95,7 @@ class Conv:
     saturate: bool = False
     satfinite: bool = False
     relu: bool = False
+    nan_zero: bool = False
 
 
 @dataclass(frozen=True, slots=True)

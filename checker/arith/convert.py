@@ -125,7 +125,8 @@ def _relu_small(name: str, out: Bits) -> Bits:
 def _to_integer(attr: Conv, bits: Bits, signed: bool, width: int) -> Bits:
     """Round to an integer and clamp; NaN by PTX ISA, cvt.
 
-    NaN gives 0, but 2**(width - 1) where the source is f64 or the destination has 64 bits.
+    NaN gives 0, but 2**(width - 1) where the source is f64 or the destination has 64 bits, and
+    `nan_zero` is not set.
     """
     value = _value(attr, bits)
     whole = _INTEGRAL[attr.rnd](value)
@@ -140,7 +141,8 @@ def _to_integer(attr: Conv, bits: Bits, signed: bool, width: int) -> Bits:
         out = safe.astype(np.uint64)
     mask = (1 << width) - 1
     out = np.where(over, np.uint64(high), np.where(under, np.uint64(low & mask), out))
-    lost = 1 << width - 1 if attr.src == "f64" or width == 64 else 0
+    wide = attr.src == "f64" or width == 64
+    lost = 1 << width - 1 if wide and not attr.nan_zero else 0
     out = np.where(nan, np.uint64(lost), out)
     return (out & np.uint64(mask)).astype(kind)
 

@@ -59,7 +59,7 @@ def convert(conv: Conv, x: HF) -> HF:
 
 def _conv_key(conv: Conv) -> str:
     return (f"{conv.src} {conv.dst} {conv.rnd} {conv.denorm} {int(conv.saturate)}"
-            f"{int(conv.satfinite)}{int(conv.relu)}")
+            f"{int(conv.satfinite)}{int(conv.relu)}{int(conv.nan_zero)}")
 
 
 def _convert_hash(conv: Conv, x: HF) -> HF:

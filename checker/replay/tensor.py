@@ -3,7 +3,7 @@
 In: addresses (lane in the upper half, column in the lower), descriptors. Out: steps. A matrix step
 is carried out at issue; its results are pending until somebody waits for the mbarrier that its
 commit arrives on. Modelled: 32x32b and 16x32bx2 moves, M = 64 and 128 of one block, f32 and s32
-accumulators. Source: PTX ISA 9.7.16 (data path layouts D and F, instruction descriptor).
+accumulators. Source: the ISA manual, 9.7.16 (data path layouts D and F, instruction descriptor).
 """
 
 from __future__ import annotations

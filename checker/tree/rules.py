@@ -292,7 +292,7 @@ class Floats:
         exact = (conv.src, conv.dst) in _WIDER
         text = (f"{conv.src}>{conv.dst}.{'' if exact else conv.rnd}.{conv.denorm}"
                 f"{'.sat' if conv.saturate else ''}{'.fin' if conv.satfinite else ''}"
-                f"{'.relu' if conv.relu else ''}")
+                f"{'.relu' if conv.relu else ''}{'.nz' if conv.nan_zero else ''}")
         width = WIDTH.get(conv.dst) or _number_width(conv.dst)
         integral = conv.dst[0] in "us"
         unsigned_source = conv.src[0] == "u" or conv.src[0] == "s"

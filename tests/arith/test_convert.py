@@ -197,3 +197,9 @@ def test_a_nan_cut_to_tf32_may_become_infinite() -> None:
     bits = np.array([0x7F800001, 0x7FBFFFFF], np.uint32)
     assert apply("fcvt", Conv("f32", "tf32", "rna"), bits).tolist() == [0x7F800000, 0x7FBFE000]
     assert apply("fcvt", Conv("f32", "tf32", "rn"), bits).tolist() == [0x7FFFE000, 0x7FFFE000]
+
+
+def test_a_nan_becomes_the_vendor_s_integer() -> None:
+    nan = np.array([0x7FF8000000000000], dtype=np.uint64)
+    assert ops.apply("fcvt", Conv("f64", "s32", "rzi"), nan)[0] == 0x80000000
+    assert ops.apply("fcvt", Conv("f64", "s32", "rzi", nan_zero=True), nan)[0] == 0

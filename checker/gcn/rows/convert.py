@@ -42,7 +42,7 @@ def convert(c: Context, src: str, dst: str) -> None:
         return
     if c.flag("clamp"):
         raise Unmodelled("clamp on a conversion to integer")
-    conv = Conv(src, _INT[dst], "rzi", c.mode(src).denorm)
+    conv = Conv(src, _INT[dst], "rzi", c.mode(src).denorm, nan_zero=src == "f64")
     c.put(c.e.pure("fcvt", _BITS[dst], (value,), conv), keep_high=c.target.major >= 10)
 
 
