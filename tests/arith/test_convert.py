@@ -201,5 +201,5 @@ def test_a_nan_cut_to_tf32_may_become_infinite() -> None:
 
 def test_a_nan_becomes_the_vendor_s_integer() -> None:
     nan = np.array([0x7FF8000000000000], dtype=np.uint64)
-    assert ops.apply("fcvt", Conv("f64", "s32", "rzi"), nan)[0] == 0x80000000
-    assert ops.apply("fcvt", Conv("f64", "s32", "rzi", nan_zero=True), nan)[0] == 0
+    assert apply("fcvt", Conv("f64", "s32", "rzi"), nan)[0] == 0x80000000
+    assert apply("fcvt", Conv("f64", "s32", "rzi", nan_zero=True), nan)[0] == 0
