@@ -89,6 +89,7 @@ class Emitter:
         self.implied: dict[Source, frozenset[Source]] = {}
         self.uniform: set[Source] = {TRUE, FALSE}
         self.quiet: set[Source] = set()
+        self.short: set[Source] = set()  # 32-bit values below 2**16
         self.premises: set[str] = set()
         self.swapped: dict[frozenset[Source], tuple[Source, Source]] = {}
         self.reciprocals: dict[Source, Source] = {}
@@ -134,6 +135,19 @@ class Emitter:
             self.uniform.add(value)
             return True
         return False
+
+    def is_short(self, value: Source) -> bool:
+        """True if a 32-bit value is known to be below 2**16."""
+        if isinstance(value, Const):
+            return value.bits < 0x10000
+        if value in self.short:
+            return True
+        found = self.defs.get(value)
+        if found is None:
+            return False
+        if found[0] == "iand":
+            return any(isinstance(s, Const) and s.bits < 0x10000 for s in found[1])
+        return found[0] == "zext" and found[2][0] <= 16
 
     def width(self, value: Source) -> int:
         """Width in bits."""

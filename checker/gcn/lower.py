@@ -291,7 +291,8 @@ class Lowering:
             if op.name in ("store", "atomic", "load", "acopy") and not guarded and not (
                     op.name == "load" and op.attr.space == "param"):
                 return False
-            if op.name in ("barrier", "opaque", "mma", "branch", "switch"):
+            if op.name in ("opaque", "mma", "branch", "switch") or (
+                    op.name == "barrier" and op.attr.kind != "warp"):
                 return False
             for reg in op.dst:
                 if self.registers.names[reg] and not guarded:

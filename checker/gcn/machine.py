@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from checker.core import Const, Guard, Source
+from checker.core import Barrier, Const, Guard, Source
 from checker.gcn.emitter import FALSE, TRUE, Emitter, Registers, fits
 from checker.gcn.idioms import reciprocal
 from checker.gcn.kernel import Kernel
@@ -76,6 +76,7 @@ class Machine:
         self.carry: Any = None
         self.flow: tuple[str, str, Source | None] = ("fall", "", None)
         self.signalled = self.memory_since_signal = False
+        self.last_lds = ""  # what touched LDS last: load, store, barrier; "" is not known
         self.deferred: list[tuple[str, int, Source, Source]] | None = None
         self.kernel: Kernel = kernel
         if facts.get(("full", EXEC)):
@@ -143,6 +144,8 @@ class Machine:
             self.live_in[file, n] = self.copy(self.arch(file, n), 32)
             if self.entry.get(("quiet", file, n)):
                 self.e.quiet.add(self.live_in[file, n])
+            if self.entry.get(("short", file, n)):
+                self.e.short.add(self.live_in[file, n])
             if file == "s" or self.entry.get(("same", file, n)):
                 self.e.uniform.add(self.live_in[file, n])
             divisor = self.entry.get(("reciprocal", file, n))
@@ -355,6 +358,14 @@ class Machine:
         self.masks[n] = predicate
         self.stale.discard(("mask", n))
 
+    # -- LDS
+
+    def order_lds(self, kind: str) -> None:
+        """A wave's LDS accesses happen in program order: say so between loads and stores."""
+        if self.last_lds not in (kind, "barrier"):
+            self.e.op("barrier", (), (), Barrier("warp"))
+        self.last_lds = kind
+
     # -- scc
 
     def read_scc(self) -> Source:
@@ -393,7 +404,7 @@ class Machine:
         out: Facts = {}
         for key, value in self.entry.items():
             kind = key[0]
-            if kind in ("const", "quiet", "same"):
+            if kind in ("const", "quiet", "same", "short"):
                 kept = (key[1], key[2]) not in self.touched and not (
                     key[1] == "scc" and self.scc_written)
             else:
@@ -405,6 +416,8 @@ class Machine:
         for (file, n), written in self.now.items():
             if isinstance(written.value, Const) and (file == "s" or written.guard == TRUE):
                 out["const", file, n] = written.value.bits
+            if file == "s" and self.e.is_short(written.value):
+                out["short", file, n] = True
             if file != "s" and written.guard == TRUE and self.e.is_uniform(written.value):
                 out["same", file, n] = True
             if written.value in self.e.quiet and (file == "s" or written.guard == TRUE):

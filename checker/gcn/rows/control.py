@@ -110,6 +110,7 @@ def s_setpc(c: Context) -> None:
 @row("s_barrier", dsts=0)
 def s_barrier(c: Context) -> None:
     """All waves of the group meet."""
+    c.m.last_lds = "barrier"
     c.e.op("barrier", (), (Const(0, 32),), Barrier("cta"))
 
 
@@ -128,6 +129,7 @@ def s_barrier_wait(c: Context) -> None:
     if not c.m.signalled or c.m.memory_since_signal:
         raise Unmodelled("split barrier with memory accesses between signal and wait")
     c.m.signalled = False
+    c.m.last_lds = "barrier"
     c.e.op("barrier", (), (Const(0, 32),), Barrier("cta"))
 
 

@@ -71,6 +71,8 @@ def _mem(c: Context, space: str, shape: Shape, offset: int) -> Mem:
 
 def _load(c: Context, address: Source, mem: Mem, under: Source) -> list[Source]:
     """Emit a load; the results are defined in the lanes of `under`."""
+    if mem.space == "shared":
+        c.m.order_lds("load")
     dst = tuple(c.e.registers.temp(mem.width_bits) for _ in range(mem.count))
     for reg in dst:
         c.e.defs[reg] = ("load", (address,), mem)
@@ -121,6 +123,8 @@ def _stored(c: Context, i: int, shape: Shape) -> list[Source]:
 
 
 def _store(c: Context, address: Source, values: list[Source], mem: Mem, under: Source) -> None:
+    if mem.space == "shared":
+        c.m.order_lds("store")
     c.e.op("store", (), (address, *values), mem, c.m.guard(under))
 
 
@@ -199,7 +203,7 @@ def s_buffer_load(c: Context) -> None:
     at = c.e.add(register if register is not None else ZERO, fits(offset, 32))
     for k in range(count):
         here = c.e.add(at, Const(4 * k, 32))
-        value = _buffer_load(c, words, here, Shape(32), TRUE, "global")[0]
+        value = _buffer_load(c, words, here, Shape(32), TRUE, 1)[0]
         c.e.uniform.add(value)
         c.put_at("s", d + k, value)
 
@@ -287,21 +291,22 @@ def _buffer_offset(c: Context, vaddr: int, soffset: int) -> Source:
     return c.e.add(offset, c.raw32(op))
 
 
-def _buffer_base(c: Context, words: list[Source]) -> Source:
-    """The 48-bit base address; the stride field must be known to be 0 or unused."""
+def _buffer_base(c: Context, words: list[Source], i: int) -> Source:
+    """The 48-bit base address in operand i; the stride field must be 0 or unused."""
     e = c.e
     high = words[1]
+    if e.is_short(high) and not isinstance(high, Const):
+        file, n, _ = c.index(i)
+        return c.m.read64(file, n, c.m.exec)
     found = e.definition(high)
     if isinstance(high, Const):
         if high.bits >> 16 & 0x3FFF and high.bits >> 30:
             raise Unmodelled("swizzled buffer")
         return e.pack(words[0], Const(high.bits & 0xFFFF, 32))
-    if found is not None and found[0] == "iand" and Const(0xFFFF, 32) in found[1]:
-        return e.pack(words[0], high)
     if found is not None and found[0] == "ior":
         for x, y in (found[1], found[1][::-1]):
             if isinstance(y, Const) and y.bits & 0xFFFF == 0 and y.bits >> 30 in (0, 1):
-                return _buffer_base(c, [words[0], x])
+                return e.pack(words[0], x if e.is_short(x) else e.and_(x, Const(0xFFFF, 32)))
     return e.pack(words[0], e.and_(high, Const(0xFFFF, 32)))
 
 
@@ -341,17 +346,17 @@ def _in_range(c: Context, words: list[Source], offset: Source, size: int
 
 
 def _buffer_load(c: Context, words: list[Source], offset: Source, shape: Shape, under: Source,
-                 space: str) -> list[Source]:
+                 at: int) -> list[Source]:
     e = c.e
     inside, near = _in_range(c, words, offset, shape.count * shape.width // 8)
-    address = e.add(_buffer_base(c, words), e.zext(near, 64), 64)
+    address = e.add(_buffer_base(c, words, at), e.zext(near, 64), 64)
     dst = tuple(e.registers.temp(shape.width) for _ in range(shape.count))
     guard = e.pand(inside, under)
     if guard != under or guard == Const(0, 1):
         for reg in dst:
             e.op("mov", (reg,), (Const(0, shape.width),), shape.width)
     if guard != Const(0, 1):
-        e.op("load", dst, (address,), _mem(c, space, shape, 0), c.m.guard(guard))
+        e.op("load", dst, (address,), _mem(c, "global", shape, 0), c.m.guard(guard))
     return list(dst)
 
 
@@ -369,7 +374,7 @@ def buffer_load(c: Context) -> None:
                                     c.m.exec))
         return
     offset = _buffer_offset(c, at, at + 2)
-    values = _buffer_load(c, words, offset, shape, c.m.exec, "global")
+    values = _buffer_load(c, words, offset, shape, c.m.exec, at + 1)
     if to_lds:
         _to_lds(c, shape, values)
     else:
@@ -388,7 +393,7 @@ def buffer_store(c: Context) -> None:
         return
     offset = _buffer_offset(c, 1, 3)
     inside, near = _in_range(c, words, offset, shape.count * shape.width // 8)
-    address = c.e.add(_buffer_base(c, words), c.e.zext(near, 64), 64)
+    address = c.e.add(_buffer_base(c, words, 2), c.e.zext(near, 64), 64)
     _store(c, address, values, _mem(c, "global", shape, 0), c.e.pand(inside, c.m.exec))
 
 
@@ -593,6 +598,8 @@ def _atomic_values(c: Context, i: int, op: str, type: str) -> tuple[Source, ...]
 def _emit_atomic(c: Context, space: str, address: Source, values: tuple[Source, ...], op: str,
                  type: str, offset: int, result: int | None, under: Source) -> None:
     e = c.e
+    if space == "shared":
+        c.m.order_lds("atomic")
     width = 64 if type.endswith("64") else 32
     if op == "sub":
         op, values = "add", (e.pure("ineg", width, values, width),)
@@ -641,7 +648,7 @@ def buffer_atomic(c: Context) -> None:
     words = c.registers(2, 4)
     offset = _buffer_offset(c, 1, 3)
     inside, near = _in_range(c, words, offset, 8 if type.endswith("64") else 4)
-    address = c.e.add(_buffer_base(c, words), c.e.zext(near, 64), 64)
+    address = c.e.add(_buffer_base(c, words, 2), c.e.zext(near, 64), 64)
     c.counter = "vmem" if returns else "vmem_store"
     _emit_atomic(c, "global", address, values, op, type, 0, 0 if returns else None,
                  c.e.pand(inside, c.m.exec))
