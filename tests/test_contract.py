@@ -94,11 +94,14 @@ def test_packed_halves_are_fused_together() -> None:
 @pytest.mark.parametrize("body", [
     "L: add.f32 %f0, %f1, %f4; mul.f32 %f1, %f2, %f3; @%p1 bra L;",
     "mul.f32 %f1, %f2, %f3; mov.f32 %f4, %f5; @%p1 mov.f32 %f4, %f1; add.f32 %f0, %f4, %f6;",
+    "mul.f32 %f1, %f2, %f3; @%p1 mov.f32 %f1, %f5; add.f32 %f0, %f1, %f4;",
+    "mul.f32 %f1, %f2, %f3; @%p1 mov.f32 %f1, %f5; add.f32 %f0, %f1, %f4; mov.f32 %f1, %f6;",
     "mul.f32 %f1, %f2, %f3; mul.f32 %f4, %f3, %f2; add.f32 %f0, %f1, %f4;",
     "mul.f32 %f1, %f2, %f3; mul.f32 %f4, %f5, %f6; add.f32 %f0, %f1, %f4; add.f32 %f7, %f4, %f6;",
     "mov.f32 %f9, %f5; L: add.f32 %f0, %f9, %f0; mul.f32 %f1, %f2, %f0; mov.f32 %f9, %f1;"
     " @%p1 bra L;",
-], ids=["loop", "guarded-move", "equal-products", "shared-products", "loop-carried"])
+], ids=["loop", "guarded-move", "partly-written", "partly-written-then-wholly",
+        "equal-products", "shared-products", "loop-carried"])
 def test_unmeasured_pairs_stay_and_are_named(body: str) -> None:
     ops, premises = done(body)
     assert not any("ffma" in op for op in ops)

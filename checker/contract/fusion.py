@@ -46,12 +46,16 @@ class _Use:
 
 @dataclass(frozen=True, slots=True)
 class _Alias:
-    """A register that holds the product from bit `low` on; shaky: perhaps only on some paths."""
+    """A register that holds the product from bit `low` on, written by operation `at`.
+
+    shaky: perhaps only on some paths.
+    """
 
     reg: int
     low: int
     negated: bool
     shaky: bool
+    at: int
 
 
 @dataclass(slots=True)
@@ -176,14 +180,14 @@ class _Pass:
         op = self.ops[index]
         p = _Product(index, packed=self.sites[op.site] > 1)
         width = _WIDTH[mode_of(op).type]
-        pending = [_Alias(op.dst[0], 0, False, False)]
+        pending = [_Alias(op.dst[0], 0, False, False, index)]
         seen = set()
         while pending:
             alias = pending.pop()
             if alias in seen:
                 continue
             seen.add(alias)
-            readers, shaky = self._readers(p, alias)
+            readers, shaky = self._readers(alias)
             alias = replace(alias, shaky=alias.shaky or shaky)
             for reader in readers:
                 if reader in self.alive:
@@ -192,19 +196,25 @@ class _Pass:
             p.refuse(MEASURED)
         return p
 
-    def _readers(self, p: _Product, alias: _Alias) -> tuple[list[int], bool]:
+    def _readers(self, alias: _Alias) -> tuple[list[int], bool]:
         """Operations that read an alias; with several definitions, by position where possible."""
-        reg = alias.reg
-        writers = self.writers[reg]
+        reg, at = alias.reg, alias.at
+        writers, readers = self.writers[reg], self.readers[reg]
         if len(writers) == 1:
-            return self.readers[reg], False
-        if reg == self.ops[p.op].dst[0]:
-            chain = self.chain[p.op]
-            ends = [w for w in writers
-                    if w > p.op and self.chain[w] == chain and self.ops[w].guard is None]
-            if ends:  # the definition lives up to the next one of its block
-                return [r for r in self.readers[reg] if p.op < r <= ends[0]], False
-        return self.readers[reg], True
+            return readers, False
+        chain = self.chain[at]
+        whole = [w for w in writers if self.chain[w] == chain and self.ops[w].guard is None]
+        end = next((w for w in whole if w > at), -1)
+        partly = [w for w in writers if w > at and self.ops[w].guard is not None]
+        if end >= 0:  # the definition lives up to the next one of its block
+            mine = [r for r in readers if at < r <= end]
+            return mine, any(w < r for w in partly for r in mine)
+        # It lives on behind the block: certain only if nobody reads it there, nor in the block's
+        # next round before a definition.
+        first = whole[0] if whole else -1
+        shaky = bool(partly) or any(
+            self.chain[r] != chain or (r <= at and not 0 <= first < r) for r in readers)
+        return (readers, True) if shaky else ([r for r in readers if r > at], False)
 
     def _read(self, p: _Product, reader: int, alias: _Alias, width: int) -> list[_Alias]:
         """One operation that reads the product: where its value goes on to, or what it means."""
@@ -212,17 +222,17 @@ class _Pass:
         if op.name == "mov" or self._sign_change(op, p, low):
             p.moved = True
             return [_Alias(op.dst[0], low, alias.negated ^ (op.name == "fneg"),
-                           alias.shaky or op.guard is not None)]
+                           alias.shaky or op.guard is not None, reader)]
         if op.name == "pack" and op.guard is None:
             p.moved = True
-            return self._packs(op, alias)
+            return self._packs(op, alias, reader)
         if op.name == "extract" and op.guard is None:
             start, size = op.attr
             if low + width <= start or start + size <= low:
                 return []
             if start <= low and low + width <= start + size:
                 p.moved = True
-                return [replace(alias, reg=op.dst[0], low=low - start)]
+                return [replace(alias, reg=op.dst[0], low=low - start, at=reader)]
         if is_sum(op) and low == 0 and mode_of(op).type == mode_of(self.ops[p.op]).type:
             self._sum(p, reader, alias)
             return []
@@ -237,11 +247,11 @@ class _Pass:
         return (mine.type == own.type and mine.denorm in ("keep", own.denorm)
                 and not (p.packed and own.type == "bf16"))
 
-    def _packs(self, op: Op, alias: _Alias) -> list[_Alias]:
+    def _packs(self, op: Op, alias: _Alias, reader: int) -> list[_Alias]:
         out, at = [], 0
         for source in op.src:
             if source == alias.reg:
-                out.append(replace(alias, reg=op.dst[0], low=at + alias.low))
+                out.append(replace(alias, reg=op.dst[0], low=at + alias.low, at=reader))
             at += (source.width_bits if isinstance(source, Const)
                    else self.program.reg_widths[source])
         return out

@@ -206,7 +206,13 @@ def cases() -> list[str]:
             if line.strip() and line[0] not in " #" and not any(s in line for s in skip):
                 mask = line.startswith(("shfl", "vote", "match", "redux"))
                 out.append(re.sub(r", %r\d;$", ", -1;", line) if mask else line)
-    return out + EXTRA
+    return out + EXTRA + contractions()
+
+
+def contractions() -> list[str]:
+    """The contraction cases that run in one straight line and keep to registers."""
+    from tests.ptx.device.contraction import CASES
+    return [body for body in CASES.values() if "[a" not in body and "%p3" not in body]
 
 
 def inputs() -> np.ndarray:
@@ -316,11 +322,13 @@ def run(folder: Path) -> None:
 
 def replayed(text: str, words: np.ndarray) -> np.ndarray | str:
     """What the replay writes for one case, or why it does not run."""
+    from checker.contract import contract
     from checker.lower import lower
     from checker.parse import parse
     from checker.replay import replay
 
     program = lower(parse(HEADER + prologue("k") + text + "\n" + epilogue(), isa="ptx"))
+    program = contract(program)
     launch = {"grid": [1, 1, 1], "block": [THREADS, 1, 1], "args": [
         {"buffer": "in", "dtype": "u8", "elements": words.nbytes, "role": "in"},
         {"buffer": "out", "dtype": "u8", "elements": 4 * THREADS * OUT_WORDS, "role": "out"}]}
