@@ -17,10 +17,12 @@ import xxhash
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, ordered, unordered
 from checker.tree.poly import Poly, constant
 
-__all__ = ["GATHER_BIT", "SELECT_BIT", "Forest", "Fuel", "Hasher", "Node", "hash_members",
+__all__ = ["GATHER_BIT", "LOW_BITS", "SELECT_BIT", "SIZE_BIT", "Forest", "Fuel", "Hasher", "Node", "hash_members",
            "hash_node", "hash_poly", "hash_select"]
 
 GATHER_BIT = 2  # a gather lies below
+SIZE_BIT = 4  # a comparison with a size lies below
+LOW_BITS = 7  # bits that stand for no symbol
 SELECT_BIT = 1  # a symbolic select lies below: its hash may depend on what a guard implies
 SYMMETRIC = frozenset({"fadd", "fmul", "fextremum", "fcmp_sym", "imul", "imulhi_u", "imulhi_s",
                        "pxor"})
@@ -62,7 +64,7 @@ class Node:
     @property
     def uniform(self) -> bool:
         """True where all lanes hold one tree."""
-        return self.h.shape[1] == 1
+        return bool(self.h.shape[1] == 1)
 
     def __repr__(self) -> str:
         return f"<{self.serial} {self.op} {self.attr}>"
@@ -282,6 +284,7 @@ class Forest:
         self.gathers: dict[tuple[int, bytes], Node] = {}
         self.frames: dict[Any, Any] = {}  # rewriters behind gathers, shared by all outputs
         self.implied: dict[Any, dict[Node, int]] = {}
+        self.aligned: dict[Node, int] = {}  # sizes known to be multiples, by how masks use them
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
         self.premises: set[str] = set()  # what index arithmetic was assumed to do
         self.negated: dict[Node, Node] = {}
@@ -307,7 +310,8 @@ class Forest:
             return known
         atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
         node.kids = (*node.args, *atoms)
-        node.deps = {"select": SELECT_BIT, "gather": GATHER_BIT, "krow": GATHER_BIT}.get(op, 0)
+        node.deps = {"select": SELECT_BIT, "gather": GATHER_BIT, "krow": GATHER_BIT,
+                     "ge0": SIZE_BIT}.get(op, 0)
         node.tainted = op in ("undef", "opaque")
         for kid in node.kids:
             node.deps |= kid.deps
@@ -316,7 +320,7 @@ class Forest:
         node.serial = len(self.nodes) + 1
         node.site = self.site
         if fresh_bit:
-            bit = 1 << (len(self.bits) + 2)
+            bit = 1 << (len(self.bits) + 3)
             self.bits[bit] = node
             node.deps |= bit
         if len(self.nodes) >= self.max_nodes:

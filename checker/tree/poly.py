@@ -34,8 +34,8 @@ def settle(c: Coef, width: int) -> Coef:
     """Bring a coefficient to its signed range; an array whose lanes agree becomes an int."""
     if isinstance(c, np.ndarray):
         if 0 < width < 64:
-            half = np.int64(1 << (width - 1))
-            c = ((c + half) & np.int64((1 << width) - 1)) - half
+            shift = np.int64(1 << (width - 1))
+            c = ((c + shift) & np.int64((1 << width) - 1)) - shift
         if bool((c == c[0]).all()):
             return int(c[0])
         return c
@@ -52,7 +52,7 @@ def _int64(c: int) -> np.int64:
 def _bound(c: Coef) -> int:
     if isinstance(c, np.ndarray):
         return max(abs(int(c.min())), abs(int(c.max())))
-    return abs(c)
+    return abs(int(c))
 
 
 def coef_add(a: Coef, b: Coef, width: int) -> Coef:

@@ -17,7 +17,16 @@ import numpy.typing as npt
 
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix
 from checker.tree.logic import Logic
-from checker.tree.nodes import GATHER_BIT, SELECT_BIT, Node, hash_members, hash_node, hash_select
+from checker.tree.nodes import (
+    GATHER_BIT,
+    LOW_BITS,
+    SELECT_BIT,
+    SIZE_BIT,
+    Node,
+    hash_members,
+    hash_node,
+    hash_select,
+)
 from checker.tree.poly import Poly, coef_add, coef_mul, is_zero, join, settle
 from checker.tree.values import Values
 
@@ -63,9 +72,11 @@ class Rewriter:
         self.memo: dict[Node, Hash] = {}
         self.aux: dict[Node, Hash | None] = {}
         self.mask = SELECT_BIT if self.known else 0
+        if logic.forest.aligned:
+            self.mask |= SIZE_BIT
         for p in self.pivots:
             self.mask |= p.deps
-        self.reach = self.mask & ~SELECT_BIT
+        self.reach = self.mask & ~LOW_BITS
         # indices computed from block indices are symbols themselves where coordinates hold them
         self.symbols = {a for p in self.pivots.values() for m, _c in p.others for a in m
                         if a.op != "sreg"} | {
@@ -195,7 +206,7 @@ class Rewriter:
 
     def _facts(self, table: Any, looker: Any) -> list[Hash]:
         """Return what is known of the lookers, laid out by the lanes they look at."""
-        out = []
+        out: list[Hash] = []
         lanes = len(self.need)
         for h in [*(self.h(k) for k in self.known), *self.facts]:
             h = np.broadcast_to(h, (2, lanes))
@@ -244,7 +255,7 @@ class Rewriter:
         if not any(isinstance(p.offset, np.ndarray) for p in settled):
             need = np.ones(len(need), dtype=bool)
         known = list(self.known) if known is None else known
-        known = [k for k in known if not k.deps & ~3 & ~inside]
+        known = [k for k in known if not k.deps & ~LOW_BITS & ~inside]
         fixed = {n: h for n, h in self.fixed.items() if h.shape[1] == 1 and n.deps & inside}
         facts = list(self.facts) if facts is None else facts
         name = (need.tobytes(), tuple(k.serial for k in known), tuple(f.tobytes() for f in facts),
@@ -328,9 +339,30 @@ class Rewriter:
         if node.op == "select" and (self.known or self.facts):
             p, a, b = node.args
             return collapse(hash_select(node.width, self._left(p), self.of(a), self.of(b)))
+        if node.op == "ge0" and self.logic.forest.aligned:
+            assert node.poly is not None
+            for atom in (a for m in node.poly.terms for a in m):
+                self.h(atom)
+            return collapse(mix(key("ge0||1"), self._size_hash(node.poly)))
         h, aux = hash_node(node, self)
         self.aux[node] = aux
         return h if node.op == "krow" else collapse(h)
+
+    def _size_hash(self, poly: Poly) -> Hash:
+        """Hash `P - v - 1` where P is a multiple of e: v counts by whole groups of e only."""
+        terms = self.terms(poly)
+        sizes = [m for m, (c, d) in terms.items() if len(m) == 1 and m[0] in
+                 self.logic.forest.aligned and not isinstance(c, np.ndarray) and (c, d) == (1, 1)]
+        if len(sizes) != 1 or any(d != 1 for _c, d in terms.values()):
+            return self.poly_hash(poly)
+        size = self.logic.forest.aligned[sizes[0][0]]
+        rest = Poly(64, {m: c for m, (c, _d) in terms.items() if m and m != sizes[0]})
+        if any(a.op == "y" for m in rest.terms for a in m) or \
+                (1 << rest.tz()) % size:
+            return self.poly_hash(poly)
+        v = -(terms.get((), (0, 1))[0]) - 1
+        terms[()] = (-(v // size * size) - 1, 1)
+        return self._terms_hash(terms, 0)
 
     def _left(self, p: Node) -> Hash:
         """Return the hash of a condition without what is known to hold."""
@@ -393,7 +425,9 @@ class Rewriter:
 
     def poly_hash(self, poly: Poly) -> Hash:
         """Hash a polynomial whose atoms are hashed already."""
-        terms = self.terms(poly)
+        return self._terms_hash(self.terms(poly), poly.width)
+
+    def _terms_hash(self, terms: dict[tuple[Node, ...], Fraction], width: int) -> Hash:
         total: Hash = np.zeros((2, 1), dtype=np.uint64)
         for mono, (c, den) in terms.items():
             tag = key("one")
@@ -401,8 +435,8 @@ class Rewriter:
                 tag = key("mono")
                 for atom in mono:
                     tag = tag + finish(self.h(atom))
-            total = total + _hash_fraction(tag, c, den, poly.width)
-        return mix(key(f"poly{poly.width}"), finish(total))
+            total = total + _hash_fraction(tag, c, den, width)
+        return mix(key(f"poly{width}"), finish(total))
 
     # -- substitution
     def terms(self, poly: Poly) -> dict[tuple[Node, ...], Fraction]:
@@ -477,7 +511,8 @@ def _hash_fraction(tag: Hash, c: Any, den: int, width: int) -> Hash:
             h if c else h * np.uint64(0))
     if isinstance(c, np.ndarray):
         g = np.gcd(np.abs(c), np.int64(den))
-        num, low = c // g, np.int64(den) // g
+        num = c // g
+        low: Any = np.int64(den) // g
         whole = low == 1
         num = np.where(whole, settle(num, width), num)
         h = hash_ints(tag, num)

@@ -43,9 +43,9 @@ def same(a: WalkResult, b: WalkResult) -> tuple[bool, tuple[Reason, ...]]:
     reasons = list(_blockers(a, b))
     if a.gave_up or b.gave_up:
         if not (a.nondeterministic or b.nondeterministic) and a.gave_up and b.gave_up \
-                and a.digest == b.digest:
-            if normalised_text(a.program) == normalised_text(b.program):
-                return True, ()
+                and a.digest == b.digest \
+                and normalised_text(a.program) == normalised_text(b.program):
+            return True, ()
         return False, tuple(reasons)
     if a.digest != b.digest:
         reasons.append(first_difference(a, b))

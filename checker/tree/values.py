@@ -8,6 +8,7 @@ are asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -361,7 +362,7 @@ class Values:
                 return self.pack([
                     self.select(p, self.extract(na, lo, hi - lo), self.extract(nb, lo, hi - lo),
                                 hi - lo)
-                    for lo, hi in zip(edges, edges[1:], strict=False)])
+                    for lo, hi in pairwise(edges)])
         if na.op == "select" and na.args[0] is p:
             na = na.args[1]
         if nb.op == "select" and nb.args[0] is p:

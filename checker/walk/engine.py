@@ -2,7 +2,7 @@
 
 In: `core.Program`, no launch facts. Out: `Found` (stores with their trees, what is opaque, what is
 wrong) over a `Forest`. Lanes are the threads of a block where the text fixes its size; elsewhere
-one symbolic thread. Refuses (`GiveUp`) what has no sound abstraction; the kernel signs its text then.
+one symbolic thread. What has no sound abstraction is refused (`GiveUp`): the kernel signs its text.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from checker.tree.nodes import Forest, Fuel, Node
 from checker.tree.poly import Poly, constant
 from checker.tree.rules import Floats
 from checker.tree.values import Value, Values
-from checker.walk.general import remake
 from checker.walk.flow import Block, Flow, Loop, analyse
+from checker.walk.general import remake
 from checker.walk.ints import Ints
 from checker.walk.lanes import LaneOps
 from checker.walk.matrix import MatrixOps

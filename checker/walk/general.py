@@ -153,7 +153,8 @@ class Generaliser:
             out[k] = None if made is None else (made, x[1])
         return out
 
-    def comparer(self, shift: Rewriter, stay: Rewriter) -> Callable[[Value | None, Value | None], bool]:
+    def comparer(self, shift: Rewriter, stay: Rewriter
+                 ) -> Callable[[Value | None, Value | None], bool]:
         """Return a test whether a general value, with the counter one higher, is another value."""
         values = self.engine.values
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.tree.logic import Logic
-from checker.tree.nodes import Node
+from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.values import Value, Values, unsigned
 
@@ -63,7 +63,7 @@ class Ints:
                        "imulhi_u", "imulhi_s")
         below = 0
         for n in nodes:
-            below |= n.deps & ~3
+            below |= n.deps & ~LOW_BITS
         # an index computed from block indices alone is a symbol of its own
         symbol = below and not below & ~self.forest.grid_bits and all(n.uniform for n in nodes)
         known = len(self.forest.nodes)
@@ -71,7 +71,7 @@ class Ints:
                                 low=0, high=top - 1, fresh_bit=bool(symbol))
         if symbol and len(self.forest.nodes) > known:
             node.deps &= ~below
-            self.forest.grid_bits |= node.deps & ~3
+            self.forest.grid_bits |= node.deps & ~LOW_BITS
         return node
 
     # -- literals in every lane
@@ -419,7 +419,7 @@ def floor_shift(poly: Poly, k: int, width: int) -> Poly | None:
 def _divides(step: int, c: Any) -> bool:
     if isinstance(c, np.ndarray):
         return step < 1 << 62 and not bool((c & np.int64(step - 1)).any())
-    return c % step == 0
+    return bool(c % step == 0)
 
 
 def may_bits(poly: Poly) -> int:

@@ -340,7 +340,7 @@ class _Runner:
         for it in everything:
             if len(it.exits) != 1:
                 raise GiveUp("loop", "a loop with several exits", self.engine.site)
-        first = self._template(runs[0], 0)
+        first: Summary | None = self._template(runs[0], 0)
         if period > 1 or lead:
             first = self._common(runs, lead, period)
         return first
@@ -466,7 +466,7 @@ class _Runner:
             return v
         if form == "while" and not summary.header_exit:
             # the value on the exit edge follows the last step: read it from the phis after it
-            back = {s: p for s, p in zip(steps, phis, strict=True)}
+            back = dict(zip(steps, phis, strict=True))
             if node in back:
                 node = back[node]
             else:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from checker.arith.steps import StepModel, step_model
 from checker.core import FloatMode, Fragment, Mma, Op
 from checker.tree.nodes import Node
-from checker.tree.poly import Poly
 from checker.tree.values import Value
 
 if TYPE_CHECKING:
@@ -278,5 +277,3 @@ def _descriptor_addresses(desc: Any, number: Table, k: Table, size: int, transpo
         out = out ^ (((out >> 7) & bits) << 4)
     return np.asarray(out, dtype=np.int64)
 
-
-_ = Poly

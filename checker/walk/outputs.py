@@ -9,6 +9,7 @@ kept as it stands.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def _split(engine: Engine, event: StoreEvent) -> list[tuple[Poly, Node, int]]:
         n = values.node(v)
         edges = sorted(_cuts(n))
         if len(edges) > 2:
-            for low, high in zip(edges, edges[1:], strict=False):
+            for low, high in pairwise(edges):
                 cut(values.extract(n, low, high - low), at + low)
         elif n.width > 8 and n.width % 8 == 0 and _is_copy(n):
             for i in range(0, n.width, 8):

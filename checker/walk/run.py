@@ -82,7 +82,7 @@ def _result(engine: Engine, groups: list[OutputGroup]) -> WalkResult:
 
 def _premises(engine: Engine) -> tuple[str, ...]:
     out = set(engine.found.premises) | set(engine.program.premises) | engine.forest.premises
-    out |= {"grid-covers", "no-alias", "race-free", "nan-payload"}
+    out |= {"grid-covers", "no-alias", "race-free", "nan-payload", "readable"}
     names = {n.attr for n in engine.forest.nodes if n.op == "sreg"}
     if any(n.startswith("nctaid") for n in names):
         out.add("same-grid")
@@ -220,7 +220,7 @@ def _reads_elsewhere(engine: Engine, slot: Slot, bases: set[Node], own: Node | N
         inside = gap.is_const and not isinstance(gap.const, np.ndarray) and \
             abs(gap.const) < slot.event.width // 8
         if not (inside and own is base and node.attr == "global.0"):
-            return (slot.event.site, "a buffer is read and written, and an element may read another")
+            return (slot.event.site, "a buffer is read and written: an element may read another")
     return None
 
 
@@ -250,7 +250,7 @@ def _text_result(program: Program, engine: Engine | None, code: str, message: st
     nondeterministic |= any(
         op.name == "atomic" and op.attr.op == "add" and op.attr.type[0] in "fb"
         and op.attr.type not in ("b32", "b64") for op in program.ops)
-    opaque = ()
+    opaque: tuple[Opaque, ...] = ()
     if site >= 0:
         opaque = (_opaque(program, site, message, True),)
     return WalkResult(program, digest, False, [], opaque,

@@ -1,0 +1,249 @@
+"""Exact identities: each fires where it may, holds on edge values, and avoids near misses."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from checker.core import Compare, Conv, FloatMode
+from checker.tree.logic import Logic
+from checker.tree.nodes import Forest, Node
+from checker.tree.poly import Poly, constant
+from checker.tree.rules import ONE, RULES, Floats
+from checker.tree.values import Values
+
+F32 = FloatMode("f32")
+FTZ = FloatMode("f32", denorm="flush")
+EDGES = np.array(
+    [0x00000000, 0x80000000, 0x3F800000, 0xBF800000, 0x40490FDB, 0xC0490FDB, 0x7F7FFFFF, 0xFF7FFFFF,
+     0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x80800000, 0x7F800000, 0xFF800000, 0x7FC00000,
+     0x7F000000, 0x34000000], dtype=np.uint32).view(np.float32)
+
+
+class Kit:
+    """A forest with its makers and three unknown floats."""
+
+    def __init__(self) -> None:
+        self.forest = Forest(4)
+        self.values = Values(self.forest)
+        self.floats = Floats(self.values)
+        self.logic = Logic(self.values)
+
+    def leaf(self, name: str, width: int = 32) -> Node:
+        return self.forest.make("param", name, width=width, low=0, high=(1 << width) - 1)
+
+    def lit(self, value: float) -> Node:
+        bits = int(np.float32(value).view(np.uint32))
+        return self.forest.literal(32, bits)
+
+    def op(self, name: str, *args: Node, mode: FloatMode = F32) -> Node:
+        return self.floats.op(name, mode, args)
+
+
+@pytest.fixture
+def kit() -> Kit:
+    return Kit()
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Bitwise equal, all NaNs alike."""
+    nan = np.isnan(a) & np.isnan(b)
+    return bool((nan | (a.view(np.uint32) == b.view(np.uint32))).all())
+
+
+def pairs() -> tuple[np.ndarray, np.ndarray]:
+    grid = np.array(list(itertools.product(EDGES, EDGES)), dtype=np.float32)
+    return grid[:, 0].copy(), grid[:, 1].copy()
+
+
+def test_the_table_says_why() -> None:
+    for rule in RULES.values():
+        assert rule.identity
+        assert rule.guard
+        assert rule.reason
+
+
+def test_commute(kit: Kit) -> None:
+    a, b, c = (kit.leaf(n) for n in "abc")
+    assert kit.op("fadd", a, b) is kit.op("fadd", b, a)
+    assert kit.op("ffma", a, b, c) is kit.op("ffma", b, a, c)
+    assert kit.op("ffma", a, b, c) is not kit.op("ffma", a, c, b)
+    assert kit.op("fdiv", a, b) is not kit.op("fdiv", b, a)
+    assert kit.op("fadd", a, kit.op("fadd", b, c)) is not kit.op("fadd", kit.op("fadd", a, b), c)
+
+
+def test_modes_are_part_of_the_operation(kit: Kit) -> None:
+    a, b = kit.leaf("a"), kit.leaf("b")
+    modes = [F32, FTZ, FloatMode("f32", rnd="rz"), FloatMode("f32", saturate=True),
+             FloatMode("f32", relu=True), FloatMode("f16")]
+    made = {kit.floats.raw("fadd", m, (a, b)).serial for m in modes}
+    assert len(made) == len(modes)
+    assert kit.op("fadd", a, b, mode=FloatMode("f32", contract=True)) is kit.op("fadd", a, b)
+
+
+def test_zeros(kit: Kit) -> None:
+    a = kit.leaf("a")
+    never = kit.op("fabs", a)
+    minus, plus = kit.lit(-0.0), kit.lit(0.0)
+    assert kit.op("fadd", a, minus) is a
+    assert kit.op("fadd", a, plus) is not a  # a may be -0
+    assert kit.op("fadd", never, plus) is never
+    assert kit.op("fadd", a, minus, mode=FTZ) is not a  # flushes a subnormal
+    assert kit.op("fadd", a, minus, mode=FloatMode("f32", rnd="rm")) is not a
+    x = EDGES.copy()
+    assert same_bits(x + np.float32(-0.0), x)
+    assert not same_bits(x + np.float32(0.0), x)
+
+
+def test_signs(kit: Kit) -> None:
+    a, b, c = (kit.leaf(n) for n in "abc")
+    neg = kit.floats.negate
+    assert neg(neg(a, "f32"), "f32") is a
+    assert kit.op("fsub", a, b) is kit.op("fadd", a, neg(b, "f32"))
+    assert kit.op("fmul", neg(a, "f32"), b) is neg(kit.op("fmul", a, b), "f32")
+    assert kit.op("fmul", a, kit.lit(-1.0)) is neg(a, "f32")
+    assert kit.op("ffma", neg(a, "f32"), b, c) is kit.op("ffma", a, neg(b, "f32"), c)
+    assert kit.op("fsub", kit.lit(0.0), a) is not neg(a, "f32")  # 0 - 0 is +0
+    assert neg(kit.op("fadd", a, b), "f32") is not kit.op("fadd", neg(a, "f32"), neg(b, "f32"))
+    rp = FloatMode("f32", rnd="rp")
+    assert kit.op("fmul", neg(a, "f32"), b, mode=rp) is not neg(kit.op("fmul", a, b, mode=rp),
+                                                                "f32")
+    with np.errstate(all="ignore"):
+        x, y = pairs()
+        assert same_bits(-x * y, -(x * y))
+        assert not same_bits((-x) + (-y), -(x + y))
+        assert not same_bits(np.float32(0) - x, -x)
+
+
+def test_doubles_and_powers_of_two(kit: Kit) -> None:
+    a, b = kit.leaf("a"), kit.leaf("b")
+    two = kit.lit(2.0)
+    assert kit.op("fadd", a, a) is kit.op("fmul", a, two)
+    assert kit.op("fdiv", a, kit.lit(8.0)) is kit.op("fmul", a, kit.lit(0.125))
+    assert kit.op("fdiv", a, kit.lit(3.0)) is not kit.op("fmul", a, kit.lit(1.0 / 3.0))
+    huge = kit.forest.literal(32, 0x7F000000)  # 2**127: its inverse is subnormal
+    inverse = kit.forest.literal(32, 0x00400000)
+    assert kit.op("fdiv", a, huge) is not kit.op("fmul", a, inverse)
+    assert kit.op("ffma", a, two, b) is not kit.op("fadd", kit.op("fadd", a, a), b)
+    assert kit.op("frcp", a) is kit.op("fdiv", kit.lit(1.0), a)
+    with np.errstate(all="ignore"):
+        assert same_bits(EDGES + EDGES, EDGES * np.float32(2))
+        assert same_bits(EDGES / np.float32(8), EDGES * np.float32(0.125))
+        some = np.arange(1, 100, dtype=np.float32)
+        assert not same_bits(some / np.float32(3), some * (np.float32(1) / np.float32(3)))
+
+
+def test_multiply_by_one(kit: Kit) -> None:
+    a, b = kit.leaf("a"), kit.leaf("b")
+    one = kit.forest.literal(32, ONE["f32"])
+    assert kit.op("fmul", a, one) is a
+    assert kit.op("fmul", a, one, mode=FTZ) is not a
+    assert kit.op("fmul", a, one, mode=FloatMode("f32", saturate=True)) is not a
+    assert kit.op("ffma", a, one, b) is kit.op("fadd", a, b)
+
+
+def test_extrema_are_sets(kit: Kit) -> None:
+    a, b, c = (kit.leaf(n) for n in "abc")
+    left = kit.op("fmax", kit.op("fmax", a, b), c)
+    assert left is kit.op("fmax", a, kit.op("fmax", c, b))
+    assert kit.op("fmax", a, a) is a
+    assert kit.op("fmax3", a, b, c) is left
+    assert left is not kit.op("fmin", kit.op("fmin", a, b), c)
+    propagates = FloatMode("f32", nan="nan")
+    assert kit.op("fmax", a, b) is not kit.op("fmax", a, b, mode=propagates)
+    quiet = FloatMode("f32", nan="ieee754_2008")  # not associative where NaNs signal
+    one = kit.op("fmax", kit.op("fmax", a, b, mode=quiet), c, mode=quiet)
+    assert one is not kit.op("fmax", a, kit.op("fmax", b, c, mode=quiet), mode=quiet)
+    assert kit.op("fmax", a, a, mode=FTZ) is not a
+    low = kit.lit(-np.inf)
+    assert kit.op("fmax", a, low) is not a  # a NaN would win over nothing
+
+
+def test_where_is_no_max(kit: Kit) -> None:
+    a, b = kit.leaf("a"), kit.leaf("b")
+    p = kit.floats.compare(Compare("gt", "f32"), a, b)
+    assert kit.values.select(p, a, b, 32) is not kit.op("fmax", a, b)
+
+
+def test_comparisons(kit: Kit) -> None:
+    a, b = kit.leaf("a"), kit.leaf("b")
+    cmp = kit.floats.compare
+    assert cmp(Compare("gt", "f32"), a, b) is cmp(Compare("lt", "f32"), b, a)
+    assert cmp(Compare("leu", "f32"), a, b) is kit.logic.negate(cmp(Compare("gt", "f32"), a, b))
+    assert cmp(Compare("le", "f32"), a, b) is not kit.logic.negate(cmp(Compare("gt", "f32"), a, b))
+    assert cmp(Compare("eq", "f32"), a, b) is cmp(Compare("eq", "f32"), b, a)
+    assert cmp(Compare("neu", "f32"), a, b) is kit.logic.negate(cmp(Compare("eq", "f32"), a, b))
+    assert cmp(Compare("ne", "f32"), a, b) is not kit.logic.negate(cmp(Compare("eq", "f32"), a, b))
+
+
+def test_conversions(kit: Kit) -> None:
+    h, a = kit.leaf("h", 16), kit.leaf("a")
+    up, down = Conv("f16", "f32"), Conv("f32", "f16", "rn")
+    assert kit.floats.convert(down, kit.floats.convert(up, h)) is h
+    assert kit.floats.convert(up, kit.floats.convert(down, a)) is not a
+    wide = kit.floats.convert(Conv("bf16", "f32"), h)
+    assert kit.floats.convert(Conv("f32", "bf16", "rn"), wide) is h
+    assert kit.floats.convert(down, wide) is not h  # bf16 through f32 to f16 rounds
+    clamp = Conv("f32", "f16", "rn", saturate=True)
+    assert kit.floats.convert(clamp, kit.floats.convert(up, h)) is not h
+    g = kit.leaf("g", 16)
+    half = FloatMode("f16")
+    inside = kit.floats.convert(up, kit.op("fmax", h, g, mode=half))
+    outside = kit.op("fmax", kit.floats.convert(up, h), kit.floats.convert(up, g))
+    assert inside is outside
+    added = kit.floats.convert(up, kit.op("fadd", h, g, mode=half))
+    assert added is not kit.op("fadd", kit.floats.convert(up, h), kit.floats.convert(up, g))
+
+
+def test_widening_keeps_extrema() -> None:
+    bits = np.arange(0, 1 << 16, 97, dtype=np.uint16).view(np.float16)
+    x, y = bits, bits[::-1]
+    narrow = np.fmax(x, y)
+    ok = ~np.isnan(narrow) & (narrow != 0)
+    wide = np.fmax(x.astype(np.float32), y.astype(np.float32))
+    assert bool((narrow.astype(np.float32)[ok] == wide[ok]).all())
+
+
+# --- integers ---------------------------------------------------------------------------------
+
+
+def test_wrap_before_widening_is_another_function(kit: Kit) -> None:
+    n = Poly(32, {(kit.leaf("n"),): 1})
+    first = kit.values.sext(n.add(constant(32, 1)), 32, 64)
+    then = kit.values.sext(n, 32, 64).add(constant(64, 1))
+    assert not first.same(then)
+    block = kit.forest.make("sreg", "ctaid.y", low=0, high=65534)
+    tile = Poly(32, {(block,): 64}).add(constant(32, 3))
+    assert kit.values.sext(tile, 32, 64).same(tile.to_width(64))  # cannot wrap
+
+
+def test_literals_leave_a_cast_only_where_nothing_carries(kit: Kit) -> None:
+    n = Poly(32, {(kit.leaf("n"),): 8})
+    sext = kit.values.sext
+    assert sext(n.add(constant(32, 7)), 32, 64).same(sext(n, 32, 64).add(constant(64, 7)))
+    assert not sext(n.add(constant(32, 8)), 32, 64).same(sext(n, 32, 64).add(constant(64, 8)))
+
+
+def test_selects_of_integers_are_sums(kit: Kit) -> None:
+    p = kit.logic.compare("lt", True, 32, Poly(32, {(kit.leaf("i"),): 1}), constant(32, 5))
+    q = kit.logic.compare("lt", True, 32, Poly(32, {(kit.leaf("j"),): 1}), constant(32, 5))
+    size = kit.values.select(p, constant(32, 16), constant(32, 0), 32)
+    both = kit.values.select(q, size, constant(32, 0), 32)
+    assert kit.logic.equal(both, constant(32, 16), 32) is kit.logic.conjunction([p, q])
+    assert kit.logic.equal(both, constant(32, 0), 32) is kit.logic.negate(
+        kit.logic.conjunction([p, q]))
+
+
+def test_conditions(kit: Kit) -> None:
+    i = Poly(32, {(kit.leaf("i"),): 1})
+    n = Poly(32, {(kit.leaf("n"),): 1})
+    less = kit.logic.compare("lt", True, 32, i, n)
+    assert kit.logic.compare("gt", True, 32, n, i) is less
+    assert kit.logic.negate(kit.logic.compare("ge", True, 32, i, n)) is less
+    assert kit.logic.compare("lt", False, 32, i, n) is not less
+    assert kit.logic.compare("le", True, 32, i, n) is not less
+    assert kit.logic.conjunction([less, kit.logic.negate(less)]) is kit.forest.false
+    assert kit.logic.implies([less], kit.logic.compare("le", True, 32, i, n))
+    assert not kit.logic.implies([kit.logic.compare("le", True, 32, i, n)], less)
