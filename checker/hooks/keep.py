@@ -174,7 +174,7 @@ def _keep(
         every = launch == "always" or name in open_
         wanted = [k for k in pool if k.name in facts and (every or k.name in open_ | {name})]
         if any(k.name == name for k in wanted) and len(wanted) > 1:
-            answers.append(partition(wanted, asks))
+            answers.append(partition(wanted, asks, replay_only=True))
     return _kept(kernels, name, answers)
 
 

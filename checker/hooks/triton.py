@@ -58,7 +58,7 @@ class Bitwise:
     """
 
     def __init__(
-        self, reference: Any = "first", *, launch: str = "auto", cache: Cache | None = None,
+        self, reference: Any = "first", *, launch: str = "first", cache: Cache | None = None,
         log: bool = True, limit: float = LIMIT_SECONDS,
     ) -> None:
         self.limit = limit
@@ -163,16 +163,16 @@ class Bitwise:
 
 
 def bitwise(
-    reference: Any = "first", *, launch: str = "auto", cache: Cache | None = None,
+    reference: Any = "first", *, launch: str = "first", cache: Cache | None = None,
     log: bool = True, limit: float = LIMIT_SECONDS,
 ) -> Bitwise:
     """Make a pruner that keeps configurations bitwise equal to a reference.
 
     reference: "first" (that compiles), an index, a `triton.Config`, a mapping of knobs, a compiled
     kernel, assembly text, a signature `sb1-...`, or a `Baseline`. launch: see `keep_equal`; with
-    "auto", launch facts are used where every scalar argument is part of the tuning key, as the
-    tuner reuses its choice for every call with that key. limit: seconds that the check of one
-    kernel may take; a kernel that takes longer is dropped.
+    "first" and "auto", launch facts are used where every scalar argument is part of the tuning key,
+    as the tuner reuses its choice for every call with that key. limit: seconds that the check of
+    one kernel may take; a kernel that takes longer is dropped.
     """
     return Bitwise(reference, launch=launch, cache=cache, log=log, limit=limit)
 

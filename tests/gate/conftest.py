@@ -18,6 +18,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Put the toy engine in the place of `checker.api`, with a cache of its own."""
     module = toy_engine.module()
     monkeypatch.setitem(sys.modules, "checker.api", module)
+    monkeypatch.setattr("checker.cache.worker.by_replay", toy_engine.examine)
     monkeypatch.setattr(checker, "api", module, raising=False)
     monkeypatch.setenv("SAMEBITS_CACHE", str(tmp_path / "cache.sqlite"))
     monkeypatch.setenv("SAMEBITS_JOBS", "0")  # workers would have the real engine

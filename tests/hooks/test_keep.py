@@ -12,7 +12,6 @@ import pytest
 from checker.hooks import Baseline, keep_equal
 from checker.hooks.keep import announce
 from checker.results import KernelInput
-from tests import toy_engine
 
 pytestmark = pytest.mark.usefixtures("toy")
 FACTS = ({"grid": [1, 1, 1]},)
@@ -113,10 +112,7 @@ def test_launch_facts_decide_more_only_when_asked_or_needed() -> None:
     assert keep_equal(sweep, launch="perhaps").failed
 
 
-def test_the_replay_may_come_first_or_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from checker.cache import worker
-
-    monkeypatch.setattr(worker, "by_replay", toy_engine.examine)
+def test_the_replay_may_come_first_or_alone() -> None:
     sweep = [
         kernel("a", "fold 1\n$launch 1", launches=FACTS),
         kernel("b", "fold 1\n$launch 2", launches=FACTS),

@@ -73,6 +73,11 @@ def tuned(hook: Any, some: list[Any] | None = None, fn: Any = rowsum, **more: An
     return hook(triton.autotune(configs=some or configs(), key=["n"], **more)(fn))
 
 
+@pytest.fixture(autouse=True)
+def _replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checker.cache.worker.by_replay", by_block)
+
+
 def call(kernel: Any, n: int = 60) -> Any:
     kernel[(4,)](Tensor("fp16", 4, n), Tensor("fp16", 4), n)
     return kernel.best_config.kwargs["BLOCK"]
@@ -142,7 +147,7 @@ def test_a_reference_that_is_nowhere_keeps_the_first(capsys: pytest.CaptureFixtu
 
 def test_a_broken_engine_does_not_break_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checker.api, "examine", None)  # type: ignore[attr-defined]
-    hook = bitwise()
+    hook = bitwise(launch="never")
     assert call(tuned(hook)) == 64
     assert hook.report is not None
     assert "defect in samebits: TypeError" in hook.report.failed
@@ -189,7 +194,7 @@ def test_launch_facts_need_every_scalar_in_the_tuning_key() -> None:
 
 
 def test_overlapping_arguments_get_no_static_verdict() -> None:
-    hook = bitwise()
+    hook = bitwise(launch="auto")
     kernel = tuned(hook)
     x = Tensor("fp16", 4, 60)
     kernel[(4,)](x, Tensor("fp16", 4, address=x.address + 8), 60)
@@ -198,10 +203,7 @@ def test_overlapping_arguments_get_no_static_verdict() -> None:
 
 
 @pytest.mark.parametrize("launch", ["always", "first", "only"])
-def test_overlapping_arguments_are_left_to_the_replay(
-    launch: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("checker.cache.worker.by_replay", by_block)
+def test_overlapping_arguments_are_left_to_the_replay(launch: str) -> None:
     hook = bitwise(launch=launch)
     x = Tensor("fp16", 4, 60)
     kernel = tuned(hook, configs(64, 512))
