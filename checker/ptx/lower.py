@@ -51,16 +51,20 @@ __all__ = ["lower_ptx"]
 MAX_CALL_DEPTH = 32
 MAX_OPS = 2_000_000
 _GENERIC_ALIGN = 16
-_WRITES_FIRST = frozenset((
+# Words that write their first operand only, and nothing but registers ...
+_PURE = frozenset((
     "add", "sub", "mul", "mad", "fma", "div", "rem", "abs", "neg", "min", "max", "sad", "mul24",
     "mad24", "popc", "clz", "bfind", "fns", "brev", "bfe", "bfi", "szext", "bmsk", "dp4a",
     "dp2a", "addc", "subc", "madc", "testp", "copysign", "rcp", "sqrt", "rsqrt", "sin", "cos",
     "lg2", "ex2", "tanh", "set", "setp", "selp", "slct", "and", "or", "xor", "not", "cnot",
-    "lop3", "shf", "shl", "shr", "mov", "shfl", "prmt", "ld", "ldu", "st", "cvta", "cvt",
-    "mapa", "isspacep", "createpolicy", "atom", "red", "vote", "match", "activemask", "redux",
-    "elect", "call", "wmma", "mma", "ldmatrix", "stmatrix", "movmatrix", "wgmma", "tex", "tld4",
-    "suld", "sust", "sured", "bar", "barrier", "mbarrier", "cp", "prefetch",
+    "lop3", "shf", "shl", "shr", "mov", "shfl", "prmt", "cvta", "cvt", "mapa", "isspacep",
+    "createpolicy", "vote", "match", "activemask", "redux", "elect", "movmatrix", "mma",
 ))
+# ... and words that write their first operand, but memory or control too.
+_WRITES_FIRST = _PURE | {
+    "ld", "ldu", "st", "atom", "red", "call", "wmma", "ldmatrix", "stmatrix", "wgmma", "tex",
+    "tld4", "suld", "sust", "sured", "bar", "barrier", "mbarrier", "cp", "prefetch",
+}
 # Directives of a function header that change no value (block size and cluster shape are read).
 _ATTRIBUTES = frozenset((
     ".visible", ".extern", ".weak", ".common", ".reqntid", ".maxntid", ".minnctapersm",
@@ -466,7 +470,10 @@ class _Lowering:
         if "cc" in words or words[0] in ("addc", "subc", "madc"):
             read.append(self.carry_register())
             written.append(self.carry_register())
-        return written, read, f"{ins.opcode} {', '.join(shown)}".strip()
+        text = f"{ins.opcode} {', '.join(shown)}".strip()
+        # The engines take an opaque operation whose text has a bracket as one with effects.
+        plain = words[0] in _PURE or "[" in text
+        return written, read, text if plain else text + " [effects]"
 
     # --- calls ---
 

@@ -159,6 +159,7 @@ def test_an_unknown_call_hides_its_result() -> None:
             " call (r), ext, (a); ld.param.b32 %r2, [r]; ret; }\n")
     p = lowered(HEAD + text)
     opaque = next(op for op in p.ops if op.name == "opaque")
+    assert "[effects]" in opaque.attr
     result = next(op for op in reversed(p.ops) if op.name == "mov")
     assert result.src[0] in opaque.dst
 
@@ -177,7 +178,7 @@ def test_a_guarded_call_is_jumped_over() -> None:
 
 def test_registers_in_opaque_texts_are_numbered_not_named() -> None:
     one, two = (program(f"foo.b32 %r{a}, %r{b}, %r{a};") for a, b in ((1, 2), (7, 5)))
-    assert one.ops[0].attr == two.ops[0].attr == "foo.b32 $0, $1, $0"
+    assert one.ops[0].attr == two.ops[0].attr == "foo.b32 $0, $1, $0 [effects]"
 
 
 def test_undeclared_names_are_opaque_not_special() -> None:
