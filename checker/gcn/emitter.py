@@ -82,6 +82,8 @@ class Emitter:
     def __init__(self, registers: Registers, site: int = 0) -> None:
         self.registers = registers
         self.ops: list[Op] = []
+        self.prologue: list[Op] = []  # copies made before everything else in the block
+        self.entry_pair: Callable[[Source, Source], Source | None] = lambda lo, hi: None
         self.defs: dict[int, Definition] = {}
         self.site = site
         self.memo: dict[Any, Source] = {}
@@ -90,6 +92,7 @@ class Emitter:
         self.uniform: set[Source] = {TRUE, FALSE}
         self.quiet: set[Source] = set()
         self.short: set[Source] = set()  # 32-bit values below 2**16
+        self.pointers: set[Source] = set()  # 64-bit addresses and their high halves
         self.premises: set[str] = set()
         self.swapped: dict[frozenset[Source], tuple[Source, Source]] = {}
         self.reciprocals: dict[Source, Source] = {}
@@ -135,6 +138,25 @@ class Emitter:
             self.uniform.add(value)
             return True
         return False
+
+    def is_pointer(self, value: Source, depth: int = 12) -> bool:
+        """True for a 64-bit value made from a pointer argument by adding."""
+        if value in self.pointers:
+            return True
+        found = self.definition(value)
+        if found is None or depth == 0:
+            return False
+        if found[0] == "iadd" and found[2] == 64:
+            return any(self.is_pointer(s, depth - 1) for s in found[1])
+        return False
+
+    def is_pointer_high(self, value: Source) -> bool:
+        """True for the high half of such a value."""
+        if value in self.pointers:
+            return True
+        found = self.definition(value)
+        return found is not None and found[0] == "extract" and found[2] == (32, 32) and \
+            self.is_pointer(found[1][0])
 
     def is_short(self, value: Source) -> bool:
         """True if a 32-bit value is known to be below 2**16."""
@@ -346,6 +368,10 @@ class Emitter:
         w = self.width(lo)
         if self.width(hi) != w:
             return None
+        if w == 32:
+            entered = self.entry_pair(lo, hi)
+            if entered is not None:
+                return entered
         if isinstance(hi, Const) and hi.bits == 0:
             return self.zext(lo, total)
         found = self.definition(hi)

@@ -53,6 +53,8 @@ class Kernel:
     def _inside(self, e: Emitter, param: Param, offset: int) -> Source:
         if param.size_bytes == 8:
             whole = _load(e, 64, param.offset_bytes)
+            if param.pointer:
+                e.pointers.add(whole)
             return e.extract(whole, 8 * (offset - param.offset_bytes), 32)
         return _load(e, 32, offset)
 

@@ -47,6 +47,10 @@ class Lowered:
     exec_in: Source
     core: CoreBlock = field(default_factory=lambda: CoreBlock([]))
 
+    def whole(self) -> CoreBlock:
+        """The block with the copies at its start."""
+        return CoreBlock(self.emitter.prologue + self.core.ops, self.core.succs)
+
 
 class Lowering:
     """One kernel on its way to a program."""
@@ -254,7 +258,7 @@ class Lowering:
 
     def elide(self, blocks: list[Block], done: list[Lowered]) -> bool:
         """Find `s_cbranch_execz` over a block that does nothing when exec is 0; drop the branch."""
-        live = live_in([d.core for d in done], self.registers)
+        live = live_in([d.whole() for d in done], self.registers)
         predecessors: dict[int, set[int]] = {}
         for i, lowered in enumerate(done):
             for s in lowered.core.succs:
@@ -319,10 +323,10 @@ class Lowering:
         blocks, done = self.stable()
         while self.elide(blocks, done):
             blocks, done = self.stable()
-        core = [d.core for d in done]
         labels = {label: i for i, block in enumerate(blocks) for label in block.labels}
         for block, lowered in zip(blocks, done, strict=True):
             _emit_flow(block, lowered, labels)
+        core = [d.whole() for d in done]
         clean(core, self.registers)
         return self._assemble(core)
 
@@ -447,6 +451,8 @@ def _roll_back(m: Machine, mark: int, first_temp: int) -> None:
     e.pairs = {k: v for k, v in e.pairs.items()
                if all(not isinstance(x, int) or x < first_temp for x in (*k, v))}
     m.live_in = {k: v for k, v in m.live_in.items() if not isinstance(v, int) or v < first_temp}
+    e.prologue = [op for op in e.prologue if op.dst[0] < first_temp]
+    m.entered = {k: v for k, v in m.entered.items() if not isinstance(v, int) or v < first_temp}
     m.live_in64 = {k: v for k, v in m.live_in64.items() if not isinstance(v, int) or v < first_temp}
     gone = [n for n, v in m.live_in_mask.items() if isinstance(v, int) and v >= first_temp]
     for n in gone:

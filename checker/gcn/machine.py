@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from checker.core import Barrier, Const, Guard, Source
+from checker.core import Barrier, Const, Guard, Op, Source
 from checker.gcn.emitter import FALSE, TRUE, Emitter, Registers, fits
 from checker.gcn.idioms import reciprocal
 from checker.gcn.kernel import Kernel
@@ -79,6 +79,9 @@ class Machine:
         self.last_lds = ""  # what touched LDS last: load, store, barrier; "" is not known
         self.deferred: list[tuple[str, int, Source, Source]] | None = None
         self.kernel: Kernel = kernel
+        self.places: dict[Source, tuple[str, int]] = {}
+        self.entered: dict[tuple[str, int], Source] = {}
+        emitter.entry_pair = self._entry_pair
         if facts.get(("full", EXEC)):
             self.masks[EXEC] = TRUE
 
@@ -142,8 +145,11 @@ class Machine:
             return Const(known, 32)
         if (file, n) not in self.live_in:
             self.live_in[file, n] = self.copy(self.arch(file, n), 32)
+            self.places[self.live_in[file, n]] = (file, n)
             if self.entry.get(("quiet", file, n)):
                 self.e.quiet.add(self.live_in[file, n])
+            if self.entry.get(("pointer", file, n)):
+                self.e.pointers.add(self.live_in[file, n])
             if self.entry.get(("short", file, n)):
                 self.e.short.add(self.live_in[file, n])
             if file == "s" or self.entry.get(("same", file, n)):
@@ -259,9 +265,30 @@ class Machine:
                 whole = self.copy(self.arch64(file, n), 64)
                 if file == "s":
                     self.e.uniform.add(whole)
+                if self.entry.get(("pointer", file, n + 1)):
+                    self.e.pointers.add(whole)
                 self.live_in64[file, n] = whole
             return self.live_in64[file, n]
         return self.e.pack(self.read(file, n, under), self.read(file, n + 1, under))
+
+    def _entry_pair(self, lo: Source, hi: Source) -> Source | None:
+        """The shadow of a pair as it was at the block's start, for two of its halves."""
+        place = self.places.get(lo)
+        if place is None or self.places.get(hi) != (place[0], place[1] + 1):
+            return None
+        if place not in self.entered:
+            file, n = place
+            self.wanted.pairs.add(place)
+            whole = self.regs.temp(64)
+            shadow = self.arch64(file, n)
+            self.e.prologue.append(Op("mov", (whole,), (shadow,), 64, None, self.e.site))
+            self.e.defs[whole] = ("mov", (shadow,), 64)
+            if file == "s":
+                self.e.uniform.add(whole)
+            if self.entry.get(("pointer", file, n + 1)):
+                self.e.pointers.add(whole)
+            self.entered[place] = whole
+        return self.entered[place]
 
     def write64(self, file: str, n: int, value: Source, under: Source = TRUE) -> None:
         """Write a pair."""
@@ -404,7 +431,7 @@ class Machine:
         out: Facts = {}
         for key, value in self.entry.items():
             kind = key[0]
-            if kind in ("const", "quiet", "same", "short"):
+            if kind in ("const", "quiet", "same", "short", "pointer"):
                 kept = (key[1], key[2]) not in self.touched and not (
                     key[1] == "scc" and self.scc_written)
             else:
@@ -416,6 +443,8 @@ class Machine:
         for (file, n), written in self.now.items():
             if isinstance(written.value, Const) and (file == "s" or written.guard == TRUE):
                 out["const", file, n] = written.value.bits
+            if file == "s" and self.e.is_pointer_high(written.value):
+                out["pointer", file, n] = True
             if file == "s" and self.e.is_short(written.value):
                 out["short", file, n] = True
             if file != "s" and written.guard == TRUE and self.e.is_uniform(written.value):

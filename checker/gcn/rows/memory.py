@@ -295,7 +295,7 @@ def _buffer_base(c: Context, words: list[Source], i: int) -> Source:
     """The 48-bit base address in operand i; the stride field must be 0 or unused."""
     e = c.e
     high = words[1]
-    if e.is_short(high) and not isinstance(high, Const):
+    if e.is_pointer_high(high) or (e.is_short(high) and not isinstance(high, Const)):
         file, n, _ = c.index(i)
         return c.m.read64(file, n, c.m.exec)
     found = e.definition(high)
