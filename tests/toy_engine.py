@@ -109,6 +109,7 @@ class Examined:
     key: str
     basis: str
     signature: Signature | None = None
+    digests: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -116,15 +117,16 @@ class Examined:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Examined:
         signed = data["signature"] and signature_from_json(data["signature"])
-        return Examined(data["name"], data["key"], data["basis"], signed)
+        return Examined(data["name"], data["key"], data["basis"], signed, tuple(data["digests"]))
 
 
 def examine(kernel: KernelInput, *, known: Any = None) -> Examined:
     signature = sign(kernel.text, kernel=kernel.kernel, file=kernel.name)
+    body = [c for _, c in _body(kernel.text, kernel.kernel)[1] if c[0] != "$"]
     if not signature.modelled:
-        return Examined(kernel.name, "", "", signature)
+        maps = ("map-" + "|".join(body),) if kernel.launches else ()
+        return Examined(kernel.name, "", "", signature, maps)
     if kernel.launches:
-        body = [c for _, c in _body(kernel.text, kernel.kernel)[1] if c[0] != "$"]
         digest = hashlib.md5("\n".join(body).encode()).hexdigest()
         return Examined(kernel.name, f"sb1l-{digest}", "launch", signature)
     return Examined(kernel.name, signature.text, "static", signature)

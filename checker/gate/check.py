@@ -125,14 +125,14 @@ def _findings(signature: Signature) -> tuple[list[Reason], list[Reason]]:
     return [f for f in signature.findings if f.code not in LIMITS], limits
 
 
-def entry_of(source: Source, signature: Signature) -> Entry:
+def entry_of(source: Source, signature: Signature, replay: str = "") -> Entry:
     """The baseline entry of a signed kernel."""
     return Entry(
         kernel=source.label or readable_name(signature.kernel),
         config=config_text(source.knobs), target=signature.target or source.target,
         compiler=source.compiler, signature=signature.text, coverage=coverage_text(signature),
         premises=" ".join(signature.premises), summary=signature.summary,
-        text=text_digest(source.input.text),
+        text=text_digest(source.input.text), replay=replay,
     )
 
 
@@ -150,11 +150,26 @@ def sign_all(
         except SamebitsError as error:
             errors.append(Unreadable(source.file, str(error)))
         else:
-            kernels.append(Signed(entry_of(source, signature), signature, source))
+            maps = "" if signature.modelled else _maps(source, examiner)
+            kernels.append(Signed(entry_of(source, signature, maps), signature, source))
         if progress:
             progress(number, len(found.kernels))
     kernels.sort(key=lambda k: (k.entry.key, k.entry.signature, k.entry.text))
     return Current(tuple(kernels), tuple(errors))
+
+
+def _maps(source: Source, examiner: Examiner) -> str:
+    """Digest of a kernel's output maps at its launches, if it has any and all are known."""
+    if not source.input.launches:
+        return ""
+    try:
+        digests = examiner.result(source.input, replay_only=True).digests
+    except SamebitsError:
+        return ""
+    if not digests or None in digests:
+        return ""
+    joint = "|".join(digests).encode()
+    return "sb1l-" + hashlib.blake2b(joint, digest_size=16).hexdigest()
 
 
 def check(
@@ -220,6 +235,9 @@ def _judge(key: Key, before: Entry | None, now: Signed | None, checker: str) -> 
     if same_text:
         message = "the text is the same and its signature is not: the checker changed"
         return Result("checker", key, message, before, now, details)
+    if before.replay and before.replay == entry.replay:
+        message = "not modelled in full; the same output maps at the recorded launches"
+        return Result("same", key, message + compiler, before, now)
     worse = _worse(before, now.signature)
     if worse:
         kind = "coverage" if worse[0] != "finding" else "finding"
@@ -230,8 +248,11 @@ def _judge(key: Key, before: Entry | None, now: Signed | None, checker: str) -> 
             "baseline at the old revision with the new checker to tell them apart"
         )
         return Result("checker", key, message, before, now, details)
-    message = "the kernel computes something else" if now.signature.modelled and before.modelled \
-        else "the kernel's text changed, and it is not modelled in full"
+    message = "the kernel's text changed, and it is not modelled in full"
+    if now.signature.modelled and before.modelled:
+        message = "the kernel computes something else"
+    elif before.replay and entry.replay:
+        message = "the output maps at the recorded launches changed"
     return Result("signature", key, message + compiler, before, now, details)
 
 

@@ -48,7 +48,8 @@ class Entry:
 
     coverage: `modelled`, or what stands against it: `opaque OPCODE...`, `finding CODE...`,
     `limit CODE...`, `nondeterministic`. text: digest of the assembly without comments, debug lines
-    and blanks; it tells a changed checker from a changed kernel. line: of the entry in the
+    and blanks; it tells a changed checker from a changed kernel. replay: for a kernel that is not
+    modelled and has launch facts, the digest of its output maps there. line: of the entry in the
     baseline (0: none).
     """
 
@@ -61,6 +62,7 @@ class Entry:
     premises: str
     summary: str
     text: str
+    replay: str = ""
     line: int = field(default=0, compare=False)
 
     @property
@@ -83,7 +85,7 @@ class Lock:
 
 
 _FIELDS = tuple(f.name for f in fields(Entry) if f.name != "line")
-_OPTIONAL = {"config", "target", "compiler", "premises", "summary", "text"}
+_OPTIONAL = {"config", "target", "compiler", "premises", "summary", "text", "replay"}
 
 
 def config_text(config: Mapping[str, Any]) -> str:

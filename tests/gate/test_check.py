@@ -71,6 +71,22 @@ def test_what_was_opaque_before_is_signature_drift_when_the_text_changes() -> No
     assert "not modelled in full" in found.results[0].message
 
 
+def test_a_kernel_that_is_not_modelled_is_compared_at_its_launches() -> None:
+    def at_launch(body: str) -> Source:
+        one = source("k", body)
+        return replace(one, input=replace(one.input, launches=({"grid": [1, 1, 1]},)))
+
+    before = lock(at_launch("opaque foo\n$launch 1"))
+    assert before.entries[0].replay.startswith("sb1l-")
+    found = report(before, at_launch("opaque foo\n$launch 2"))
+    assert (kinds(found), found.status) == (["same"], 0)
+    assert "the same output maps" in found.results[0].message
+    found = report(before, at_launch("opaque foo\nfold 2"))
+    assert kinds(found) == ["signature"]
+    assert "output maps at the recorded launches changed" in found.results[0].message
+    assert kinds(report(before, source("k", "opaque foo\n$launch 2"))) == ["signature"]
+
+
 def test_same_text_other_signature_is_the_checker() -> None:
     before = lock(source("k", "fold 32"))
     older = Lock("0.0.9", tuple(replace(e, signature="sb1-old") for e in before.entries))
