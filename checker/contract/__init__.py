@@ -18,7 +18,8 @@ Read off the machine code of the assemblers of CUDA 12.9, 13.0 and 13.4 for sm_8
 - `div.{full,approx}` by a literal c is a multiply by 1/c rounded to nearest (for |c| in
   [2**-126, 2**126]), `rcp.approx` of it that literal; another approximation of literals is
   computed by the assembler, not by the unit (`...@literal` here). A reciprocal of a reciprocal
-  disappears where both stand together (`...@reciprocal` here).
+  disappears where both stand together (`...@reciprocal` here); one of a value that follows from
+  literals by more than moves may be folded (`...@folded`).
 Premises: `contraction:measured` where a rule above decided; `contraction` where a pair is left as
 it stands because no rule covers it (a sum before its product in a loop, equal products in one
 sum, shared products on both sides, moves under a guard, a call between, `debug`, other targets).

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
-from checker.contract.literals import known_literals
+from checker.contract.literals import computed_literals, known_literals
 from checker.contract.words import (
     DEBUG,
+    EFFECT_FREE,
     FUSED,
     MEASURED,
     UNCERTAIN,
@@ -27,7 +28,6 @@ __all__ = ["fuse"]
 _TARGETS = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"}
 _JUMPS = ("branch", "switch", "exit", "trap")
 _WIDTH = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
-_EFFECT_FREE = {"int", "pred", "float", "cvt", "move"}
 
 
 def fuse(program: Program) -> Program:
@@ -88,6 +88,7 @@ class _Pass:
             for reg in op.dst:
                 self.writers[reg].append(index)
         self.known = known_literals(program)
+        self.computed = computed_literals(program)
         self.debug = DEBUG in program.premises
         self.calls = self._calls_before()
         self.alive = self._live_operations()
@@ -123,7 +124,7 @@ class _Pass:
     def _live_operations(self) -> set[int]:
         """Operations whose result can reach an effect (without regard to order)."""
         pending = [i for i, op in enumerate(self.ops)
-                   if not op.dst or OPS[op.name].kind not in _EFFECT_FREE]
+                   if not op.dst or OPS[op.name].kind not in EFFECT_FREE]
         alive = set(pending)
         while pending:
             op = self.ops[pending.pop()]
@@ -192,6 +193,8 @@ class _Pass:
             for reader in readers:
                 if reader in self.alive:
                     pending += self._read(p, reader, alias, width)
+        if p.sums and all(isinstance(s, Const) or s in self.computed for s in op.src):
+            p.refuse(UNCERTAIN)  # the product may be a literal by then
         if p.sums and (op.guard is not None or mode_of(op).saturate):
             p.refuse(MEASURED)
         return p
@@ -406,7 +409,7 @@ class _Values:
         for index, op in enumerate(owner.ops):
             for reg in op.dst:
                 key: tuple[object, ...] = ("register", reg)
-                pure = OPS[op.name].kind in _EFFECT_FREE and len(op.dst) == 1
+                pure = OPS[op.name].kind in EFFECT_FREE and len(op.dst) == 1
                 if pure and len(owner.writers[reg]) == 1 and op.guard is None:
                     sources = tuple(self.of(s) for s in op.src)
                     key = (op.name, repr(op.attr), sources)

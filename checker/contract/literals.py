@@ -10,10 +10,10 @@ from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
 
-from checker.contract.words import DEBUG, FUSED, MEASURED, UNCERTAIN, is_call
-from checker.core import Approx, Const, Op, Program, Source
+from checker.contract.words import DEBUG, EFFECT_FREE, FUSED, MEASURED, UNCERTAIN, is_call
+from checker.core import OPS, Approx, Const, Op, Program, Source
 
-__all__ = ["known_literals", "resolve_literals"]
+__all__ = ["computed_literals", "known_literals", "resolve_literals"]
 
 
 def resolve_literals(program: Program) -> Program:
@@ -21,7 +21,7 @@ def resolve_literals(program: Program) -> Program:
 
     A literal is one in the text or a register whose only definition is a move of one.
     """
-    known = known_literals(program)
+    known, folded = known_literals(program), computed_literals(program)
     reciprocals = {r for op in program.ops if _is_reciprocal(op) for r in op.dst}
     out, premises = [], set()
     rule = UNCERTAIN if DEBUG in program.premises else MEASURED
@@ -31,11 +31,14 @@ def resolve_literals(program: Program) -> Program:
             new = _approx_of_literals(op, args)
             if new is not op:
                 premises.add(rule)
-            elif _is_reciprocal(op) and op.src[0] in reciprocals:
-                # The assembler may drop both, so this is not the unit's function for certain.
-                attr = replace(op.attr, fn=op.attr.fn + "@reciprocal")
-                new = replace(op, attr=attr)
-                premises.add(UNCERTAIN)
+            else:
+                # The assembler may drop both reciprocals, or fold what it can compute: this is
+                # not the unit's function for certain.
+                why = ("@reciprocal" if _is_reciprocal(op) and op.src[0] in reciprocals else
+                       "@folded" if op.src[-1] in folded else "")
+                if why:
+                    new = replace(op, attr=replace(op.attr, fn=op.attr.fn + why))
+                    premises.add(UNCERTAIN)
             op = new
         out.append(op)
     if not premises:
@@ -62,6 +65,25 @@ def known_literals(program: Program) -> dict[int, Const]:
                 value = source if isinstance(source, Const) else found.get(source)
                 if value is not None:
                     found[op.dst[0]] = value
+    return found
+
+
+def computed_literals(program: Program) -> set[int]:
+    """Registers whose value follows from literals alone, by whatever pure operations."""
+    writes: dict[int, int] = defaultdict(int)
+    for op in program.ops:
+        for reg in op.dst:
+            writes[reg] += 1
+    found: set[int] = set()
+    grown = True
+    while grown:
+        grown = False
+        for op in program.ops:
+            if (len(op.dst) == 1 and op.dst[0] not in found and writes[op.dst[0]] == 1
+                    and op.guard is None and op.src and OPS[op.name].kind in EFFECT_FREE
+                    and all(isinstance(s, Const) or s in found for s in op.src)):
+                found.add(op.dst[0])
+                grown = True
     return found
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from checker.core import Approx, FloatMode, Op, Program
 
-__all__ = ["DEBUG", "FUSED", "MEASURED", "UNCERTAIN", "is_call", "is_product", "is_sum", "mode_of"]
+__all__ = ["DEBUG", "EFFECT_FREE", "FUSED", "MEASURED", "UNCERTAIN", "is_call", "is_product",
+           "is_sum", "mode_of"]
 
 MEASURED, UNCERTAIN = "contraction:measured", "contraction"
+EFFECT_FREE = frozenset(("int", "pred", "float", "cvt", "move"))  # kinds of operations
 DEBUG = "debug-target"  # `.target ..., debug`: the assembler may not optimise at all
 # What an approximation that ends in a multiply becomes when the sum behind it is fused in.
 FUSED = {"div.full": "divfma.full", "div.approx": "divfma.approx", "rcp.approx": "rcpfma.approx"}
