@@ -64,7 +64,7 @@ def shot(browser: Any, name: str) -> None:
 
 
 def find(browser: Any, css: str) -> Any:
-    return WebDriverWait(browser, 20).until(lambda b: b.find_element(By.CSS_SELECTOR, css))
+    return WebDriverWait(browser, 45).until(lambda b: b.find_element(By.CSS_SELECTOR, css))
 
 
 def paste(browser: Any, css: str, text: str) -> None:
@@ -74,7 +74,8 @@ def paste(browser: Any, css: str, text: str) -> None:
 def drop(browser: Any, css: str, paths: list[str]) -> None:
     """A real drop, as from the desktop."""
     element = find(browser, css)
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    at_once = "{block: 'center', behavior: 'instant'}"
+    browser.execute_script(f"arguments[0].scrollIntoView({at_once})", element)
     box = browser.execute_script(
         "const r = arguments[0].getBoundingClientRect(); return [r.x + r.width / 2, r.y + 20]",
         element)
