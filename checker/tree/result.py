@@ -27,7 +27,7 @@ class Slot:
     value: Node
     guard: Node
     lanes: Any
-    part: int
+    at: int  # bytes from the start of the instruction's access
 
 
 @dataclass(slots=True)

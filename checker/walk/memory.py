@@ -87,6 +87,8 @@ class MemoryOps:
         address = self._address(op.src[0], mem.offset_bytes)
         space, address = self._space(mem.space, address)
         step = mem.width_bits // 8
+        if space == "global" and engine.loop_stack and engine.guard is not engine.forest.true:
+            self._note_masks(engine.guard, address, step * len(op.dst))
         for i, dst in enumerate(op.dst):
             at = address.add(constant(64, i * step))
             engine.put(dst, self.load(space, at, mem.width_bits, volatile=mem.volatile, op=op))
@@ -280,9 +282,9 @@ class MemoryOps:
             elif space in ("local", "scratch"):
                 self._store_private(at, value)
             else:
-                self.emit("store", "", at, value, op)
+                self.emit("store", "", at, value, op, i * step)
 
-    def emit(self, kind: str, attr: str, at: Poly, value: Value, op: Op) -> None:
+    def emit(self, kind: str, attr: str, at: Poly, value: Value, op: Op, first: int = 0) -> None:
         """Record one output element."""
         engine = self.engine
         node = engine.values.node(value)
@@ -290,7 +292,7 @@ class MemoryOps:
         base = self.base(at)
         engine.found.stores.append(StoreEvent(kind, attr, at, node, value.width, guard, op.site,
                                               len(engine.found.stores), base,
-                                              tuple(engine.loop_stack)))
+                                              tuple(engine.loop_stack), first))
         self.versions[base] = self.versions.get(base, 0) + 1
 
     def _atomic(self, op: Op) -> None:

@@ -55,7 +55,7 @@ def _split(engine: Engine, event: StoreEvent) -> list[tuple[Poly, Node, int]]:
         parts.append((0, node))
     if any(at % 8 for at, _n in parts):
         parts = [(0, node)]
-    return [(event.address.add(constant(64, at // 8)), n, i) for i, (at, n) in enumerate(parts)]
+    return [(event.address.add(constant(64, at // 8)), n, at // 8) for at, n in parts]
 
 
 def _cuts(node: Node, depth: int = 16) -> set[int]:
@@ -105,8 +105,8 @@ def slots_of(engine: Engine) -> list[Slot]:
         if not bool(mask.any()):
             continue
         guard = engine.logic.conjunction(rest)
-        for address, node, part in _split(engine, event):
-            out.append(Slot(event, address, node, guard, mask, part))
+        for address, node, at in _split(engine, event):
+            out.append(Slot(event, address, node, guard, mask, event.first + at))
     return out
 
 
@@ -220,20 +220,22 @@ def _shape_key(atom: Node) -> str:
 # --- guards -----------------------------------------------------------------------------------
 
 
-def elementwise_guard(engine: Engine, guard: Node, pivots: dict[Node, Pivot]) -> Node:
-    """Return the guard that a vector access tests for its first element, for this element.
+def elementwise_guard(engine: Engine, guard: Node, pivots: dict[Node, Pivot], place: int) -> Node:
+    """Return the guard that a vector access tests for its first element, for element `place`.
 
     `v < n` with v a multiple of e says the same as `v + j < n`, 0 <= j < e, where n is a multiple
-    of e; that n is one becomes a premise.
+    of e; that n is one becomes a premise. Only one instruction's own elements are taken together.
     """
+    if not place:
+        return guard
     conjs = guard.args if guard.op == "and" else (guard,)
     out = []
     for p in conjs:
-        out.append(_shifted(engine, p, pivots) if p.op == "ge0" else p)
+        out.append(_shifted(engine, p, pivots, place) if p.op == "ge0" else p)
     return engine.logic.conjunction(out)
 
 
-def _shifted(engine: Engine, p: Node, pivots: dict[Node, Pivot]) -> Node:
+def _shifted(engine: Engine, p: Node, pivots: dict[Node, Pivot], place: int) -> Node:
     """Rewrite `P - v - 1 >= 0`, P of parameters, for a coordinate in v's aligned group.
 
     Where v and the coordinate lie between the same two multiples of e, and P is a multiple of e,
@@ -248,7 +250,7 @@ def _shifted(engine: Engine, p: Node, pivots: dict[Node, Pivot]) -> Node:
         for form, zeros in _forms(pivot, first):
             gap = form.add(constant(0, pivot.offset)).sub(first)
             size = _group(gap, first, zeros)
-            if size:
+            if size and not isinstance(gap.const, np.ndarray) and gap.const == place:
                 engine.found.premises.add(f"divisible:{_parameter_names(others)}%{size}")
                 return engine.logic.at_least_zero(p.poly.sub(gap))
     return p
@@ -321,7 +323,8 @@ def group_outputs(engine: Engine) -> list[OutputGroup]:
     for slot in slots:
         pivots: dict[Node, Pivot] = {}
         find_pivots(engine, slot.address, "", unit[slot.event.base], pivots)
-        guard = elementwise_guard(engine, slot.guard, pivots)
+        guard = elementwise_guard(engine, slot.guard, pivots,
+                                  slot.at // max(unit[slot.event.base], 1))
         try:
             rewriter = _rewriter(engine, rewriters, slot, guard, pivots)
             _add_rows(engine, buffers, slot, guard, pivots, rewriter)

@@ -53,6 +53,7 @@ class StoreEvent:
     order: int
     base: Node | None
     loops: tuple[Any, ...] = ()
+    first: int = 0  # bytes before it in the same instruction
 
 
 @dataclass(slots=True)

@@ -202,3 +202,36 @@ def test_loops_commute() -> None:
     assert equal(_row_loop(), _row_loop("add.rn.f32 %f2, %f1, %f2;"))
     assert equal(_row_loop("sub.rn.f32 %f2, %f2, %f1;"),
                  _row_loop("neg.f32 %f4, %f1;\n    add.rn.f32 %f2, %f4, %f2;"))
+
+
+# --- vectors ----------------------------------------------------------------------------------
+
+
+def _vector(threads: int = 32, guard: str = "%r12") -> str:
+    """out[i] = a[i], four elements an access; `guard` is the index that is tested."""
+    return text(f"""
+    mul.lo.s32 %r10, %r3, {4 * threads};
+    shl.b32 %r11, %r2, 2;
+    add.s32 %r12, %r10, %r11;
+    add.s32 %r13, %r12, 1;
+    setp.lt.s32 %p1, {guard}, %r1;
+    mul.wide.s32 %rd10, %r12, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd3, %rd10;
+    @%p1 ld.global.v4.f32 {{%f1, %f2, %f3, %f4}}, [%rd11];
+    @%p1 st.global.v4.f32 [%rd12], {{%f1, %f2, %f3, %f4}};""", threads)
+
+
+def test_a_vector_tests_its_first_element_under_a_premise() -> None:
+    assert equal(_vector(32), _vector(64))
+    assert any(p.startswith("divisible:arg3%") for p in walked(_vector()).premises)
+    assert not equal(_vector(), _vector(guard="%r13"))
+
+
+def test_a_scalar_access_tests_itself() -> None:
+    """The same sharing of a guard by separate stores is a mistake, not a vector."""
+    near = elementwise("add.rn.f32 %f3, %f1, %f2;", 64, 2, order="near")
+    wrong = near.split("setp.lt.s32 %p1, %r12, %r1;")
+    shared = wrong[0] + "setp.lt.s32 %p1, %r12, %r1;" + wrong[1] + \
+        "sub.s32 %r13, %r12, 1;\n    setp.lt.s32 %p1, %r13, %r1;" + wrong[2]
+    assert not equal(near, shared)
