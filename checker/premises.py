@@ -17,6 +17,8 @@ PREMISES: Mapping[str, str] = {
     "buffer-range-whole": "a buffer's record count is a multiple of each wide access to it",
     "contraction": "the assembler below PTX fuses a contractable multiply and add by its measured "
     "rule",
+    "debug-target": "the text asks for debugging; its assembler is taken to fuse nothing more than "
+    "otherwise",
     "distinct-outputs": "stores of different shape in one buffer write different elements",
     "divisible": "launches keep a parameter divisible, as the compiler was told",
     "finite": "no infinity and no NaN occurs where a masked value is multiplied away",
