@@ -244,7 +244,7 @@ def test_broken_texts_name_what_is_wrong(text: str, message: str) -> None:
     HEAD + ".global .b8 x[99999999999999];\n" + ".global .b8 y[4294967295] = {1};\n",
 ], ids=range(12))
 def test_hostile_texts_end_quickly(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     found: list[str] = []
     try:
         parse_ptx(text)
@@ -252,7 +252,7 @@ def test_hostile_texts_end_quickly(text: str) -> None:
         found = [d.render() for d in error.diagnostics]
     assert len(found) <= 60
     assert sum(map(len, found)) < 60_000
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 PIECES = [*'{}[](),;:@!|%.-"\n/*x0', "\x00", "0x", ".reg", "ret;"]
