@@ -165,7 +165,10 @@ def test_an_approximation_of_a_literal_is_not_the_unit_s() -> None:
     twice = "rcp.approx.ftz.f32 %f1, %f2; rcp.approx.ftz.f32 %f0, %f1;"
     assert approximations(twice) == ["rcp.approx", "rcp.approx@reciprocal"]
     count = "mov.b32 %r1, 12; cvt.rn.f32.s32 %f1, %r1; div.full.f32 %f0, %f2, %f1;"
-    assert approximations(count) == ["div.full@folded"]
+    assert approximations(count) == []  # a product with 1/12
+    folded = "mov.b32 %r1, 12; add.s32 %r2, %r1, 1; cvt.rn.f32.s32 %f1, %r2; "
+    assert approximations(folded + "div.full.f32 %f0, %f2, %f1;") == ["div.full@folded"]
+    assert approximations("tanh.approx.f32 %f0, 0f3F000000;") == ["tanh.approx"]
     ops, _ = done("rcp.approx.ftz.f32 %f0, 0f40400000;")
     assert ops == ["%f0 = mov <32> 0x3eaaaaab:32"]
 

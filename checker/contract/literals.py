@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from checker.contract.words import DEBUG, EFFECT_FREE, FUSED, MEASURED, UNCERTAIN, is_call
-from checker.core import OPS, Approx, Const, Op, Program, Source
+from checker.core import OPS, Approx, Const, Conv, Op, Program, Source
 
 __all__ = ["computed_literals", "known_literals", "resolve_literals"]
 
@@ -51,7 +51,7 @@ def _is_reciprocal(op: Op) -> bool:
 
 
 def known_literals(program: Program) -> dict[int, Const]:
-    """Registers that hold one literal: a single, unguarded `mov` writes them."""
+    """Registers that hold one literal: a single, unguarded `mov` writes them, or an exact `cvt`."""
     found: dict[int, Const] = {}
     writes: dict[int, int] = defaultdict(int)
     for op in program.ops:
@@ -59,13 +59,26 @@ def known_literals(program: Program) -> dict[int, Const]:
             writes[reg] += 1
     for _ in range(4):  # moves of moves
         for op in program.ops:
-            if (op.name == "mov" and op.guard is None and writes[op.dst[0]] == 1
+            if (op.name in ("mov", "fcvt") and op.guard is None and writes[op.dst[0]] == 1
                     and not is_call(program, op)):
                 source = op.src[0]
                 value = source if isinstance(source, Const) else found.get(source)
+                if value is not None and op.name == "fcvt":
+                    value = _small_integer(op, value)
                 if value is not None:
                     found[op.dst[0]] = value
     return found
+
+
+def _small_integer(op: Op, value: Const) -> Const | None:
+    """An integer below 2**24 as f32, exactly; None for any other conversion."""
+    conv = op.attr
+    if not isinstance(conv, Conv) or conv.dst != "f32" or conv.src not in ("s32", "u32"):
+        return None
+    number = value.bits - (1 << 32) * (conv.src == "s32" and value.bits >> 31)
+    if abs(number) >= 1 << 24 or conv.saturate:
+        return None
+    return Const(struct.unpack("<I", struct.pack("<f", float(number)))[0], 32)
 
 
 def computed_literals(program: Program) -> set[int]:
@@ -98,8 +111,8 @@ def _approx_of_literals(op: Op, args: list[Source]) -> Op:
         if inverse is not None:
             mode = replace(attr.mode, contract=True)
             return Op("fmul", op.dst, (op.src[0], Const(inverse, 32)), mode, op.guard, op.site)
-    elif not all(isinstance(a, Const) for a in args):
-        return op
+    elif attr.fn == "tanh.approx" or not all(isinstance(a, Const) for a in args):
+        return op  # (tanh is left to the unit)
     return replace(op, attr=replace(attr, fn=attr.fn + "@literal"))
 
 
