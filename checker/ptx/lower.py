@@ -14,9 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from checker.core import (
-    MODULE_BASE,
     Const,
-    DataBlock,
     Guard,
     Mem,
     Op,
@@ -26,9 +24,10 @@ from checker.core import (
     Source,
 )
 from checker.errors import Diagnostic, InputError, Span
+from checker.ptx.attributes import KNOWN, block_size, clustered, max_threads, target_of
+from checker.ptx.calls import call_parts, is_scalar, reachable
 from checker.ptx.context import Line, Refuse, Row, find_row
-from checker.ptx.data import TYPE_BITS
-from checker.ptx.plans import integer
+from checker.ptx.layout import align_up, lay_out
 from checker.ptx.rows import register_all
 from checker.syntax import (
     Address,
@@ -42,7 +41,6 @@ from checker.syntax import (
     Operand,
     Pair,
     Parameter,
-    Variable,
     Vector,
 )
 
@@ -50,7 +48,6 @@ __all__ = ["lower_ptx"]
 
 MAX_CALL_DEPTH = 32
 MAX_OPS = 2_000_000
-_GENERIC_ALIGN = 16
 # Words that write their first operand only, and nothing but registers ...
 _PURE = frozenset((
     "add", "sub", "mul", "mad", "fma", "div", "rem", "abs", "neg", "min", "max", "sad", "mul24",
@@ -65,12 +62,6 @@ _WRITES_FIRST = _PURE | {
     "ld", "ldu", "st", "atom", "red", "call", "wmma", "ldmatrix", "stmatrix", "wgmma", "tex",
     "tld4", "suld", "sust", "sured", "bar", "barrier", "mbarrier", "cp", "prefetch",
 }
-# Directives of a function header that change no value (block size and cluster shape are read).
-_ATTRIBUTES = frozenset((
-    ".visible", ".extern", ".weak", ".common", ".reqntid", ".maxntid", ".minnctapersm",
-    ".maxnctapersm", ".maxnreg", ".noreturn", ".pragma", ".explicitcluster",
-    ".reqnctapercluster", ".maxclusterrank", ".abi_preserve", ".abi_preserve_control", ".attribute",
-))
 register_all()
 
 
@@ -115,16 +106,6 @@ def lower_ptx(module: Module, kernel: str, *, file: str = "<text>") -> Program:
     return _Lowering(module, kernel, file).run()
 
 
-def target_of(words: str) -> str:
-    """Return the architecture of a `.target`: sm_90a -> sm_90 (suffixes only add features)."""
-    match = re.match(r"sm_\d+", words)
-    return match.group(0) if match else words
-
-
-def _align(offset: int, align: int) -> int:
-    return -(-offset // align) * align if align > 1 else offset
-
-
 class _Lowering:
     """The program under construction (see context.Builder)."""
 
@@ -145,14 +126,15 @@ class _Lowering:
             self.premises.add("debug-target")
         self.diagnostics: list[Diagnostic] = []
         self.active: list[str] = []
-        self.block = _block(self.kernel.attributes)
-        self.clustered = _clustered(self.kernel.attributes)
+        self.block = block_size(self.kernel.attributes)
+        self.clustered = clustered(self.kernel.attributes)
         self.frame = _Frame(self.kernel)
 
     def run(self) -> Program:
         """Lower the kernel and everything it calls."""
-        reached = _reachable(self.kernel, self.functions)
-        self.globals = self._layout(_used_names(reached), reached)
+        self.layout = lay_out(self.module, reachable(self.kernel, self.functions))
+        if self.layout.data:
+            self.premises.add("module-data")
         params = self._kernel_params()
         self._function(self.frame)
         self._resolve()
@@ -161,79 +143,18 @@ class _Lowering:
             raise InputError(self.diagnostics)
         return Program(
             name=self.kernel.name, isa="ptx", target=self.target, warp_size=32, block=self.block,
-            max_threads=_max_threads(self.kernel.attributes), params=params, ops=tuple(self.ops),
+            max_threads=max_threads(self.kernel.attributes), params=params, ops=tuple(self.ops),
             reg_widths=tuple(self.widths), reg_names=tuple(self.names), sites=tuple(self.sites),
-            data=self.data, static_shared_bytes=self.static_shared,
-            dynamic_shared_base=self.dynamic_base, local_bytes=self.local_bytes,
+            data=self.layout.data, static_shared_bytes=self.layout.static_shared_bytes,
+            dynamic_shared_base=self.layout.dynamic_shared_base, local_bytes=self.local_bytes,
             premises=frozenset(self.premises), file=self.file,
         )
-
-    # --- layout ---
-
-    def _layout(self, used: set[str], reached: list[Function]) -> dict[str, tuple[str, int]]:
-        """Give every variable that the kernel can reach an address in its space."""
-        relocations = [d for d in self.module.directives if d.name == ".init_address"]
-        pointed = {d.args[0]: [r.args[3] for r in relocations if r.args[0] == d.args[0]]
-                   for d in relocations}
-        pending = list(used)
-        while pending:
-            for name in pointed.get(pending.pop(), ()):
-                if name not in used:
-                    used.add(name)
-                    pending.append(name)
-        out: dict[str, tuple[str, int]] = {}
-        blocks: list[tuple[Variable, int]] = []
-        dynamic: list[Variable] = []
-        shared = offset = 0
-        variables = [(v, v.name) for v in self.module.variables if v.name in used]
-        variables += [(v, f"{f.name}:{v.name}") for f in reached for v in f.variables]
-        for variable, key in variables:
-            if variable.space == "shared" and variable.external:
-                dynamic.append(variable)
-                out[key] = ("shared", -1)
-            elif variable.space == "shared":
-                shared = _align(shared, variable.align)
-                out[key] = ("shared", shared)
-                shared += variable.size_bytes
-            elif variable.space in ("global", "const"):
-                offset = _align(offset, max(variable.align, _GENERIC_ALIGN))
-                out[key] = (variable.space, MODULE_BASE + offset)
-                blocks.append((variable, MODULE_BASE + offset))
-                offset += max(variable.size_bytes, 1)
-        self.static_shared = shared
-        self.dynamic_base = None
-        if dynamic:
-            self.dynamic_base = _align(shared, max(v.align for v in dynamic))
-            base = self.dynamic_base
-            out = {k: (s, base if a == -1 else a) for k, (s, a) in out.items()}
-        self.data = tuple(self._data(v, address, relocations, out) for v, address in blocks)
-        if self.data:
-            self.premises.add("module-data")
-        return out
-
-    def _data(self, variable: Variable, address: int, relocations: list[Directive],
-              addresses: dict[str, tuple[str, int]]) -> DataBlock:
-        init = variable.init
-        if init is not None:
-            buffer = bytearray(init)
-            for r in relocations:
-                if r.args[0] != variable.name:
-                    continue
-                at, width, symbol, addend, _, shift = r.args[1:]
-                if symbol not in addresses:  # a function's address: unknown, so is the variable
-                    return DataBlock(variable.name, variable.space, address, variable.size_bytes,
-                                     None)
-                value = (addresses[symbol][1] + int(addend)) >> int(shift)
-                value &= (1 << 8 * int(width)) - 1
-                buffer[int(at) : int(at) + int(width)] = value.to_bytes(int(width), "little")
-            init = bytes(buffer)
-        return DataBlock(variable.name, variable.space, address, variable.size_bytes, init)
 
     def _kernel_params(self) -> tuple[Param, ...]:
         out: list[Param] = []
         offset = 0
         for index, p in enumerate(self.kernel.params):
-            offset = _align(offset, p.align)
+            offset = align_up(offset, p.align)
             out.append(Param(index, p.name, offset, p.size_bytes, p.pointer))
             self.frame.symbols[p.name] = ("param", offset)
             offset += p.size_bytes
@@ -263,8 +184,8 @@ class _Lowering:
         """State space and address of a variable or parameter."""
         found = self.frame.symbols.get(name)
         if found is None:
-            found = self.globals.get(f"{self.frame.function.name}:{name}")
-        return found if found is not None else self.globals.get(name)
+            found = self.layout.addresses.get(f"{self.frame.function.name}:{name}")
+        return found if found is not None else self.layout.addresses.get(name)
 
     def parameter_slot(self, name: str) -> int | None:
         """Register that stands for a scalar parameter of a device function or a call."""
@@ -315,7 +236,7 @@ class _Lowering:
     def _unknown_attributes(self, function: Function) -> None:
         """A directive without a meaning here may change anything: one opaque operation."""
         for name, args in function.attributes.items():
-            if name not in _ATTRIBUTES:
+            if name not in KNOWN:
                 self._unknown(function.span, " ".join((name, *args)))
         if function is self.kernel:
             for directive in self.module.directives:
@@ -329,13 +250,13 @@ class _Lowering:
     def _local_variables(self, frame: _Frame) -> None:
         """Local variables get addresses; `.param` ones a register or, as arrays, an address."""
         for v in frame.function.variables:
-            if v.space == "param" and _is_scalar(frame.function, v.name, v.size_bytes):
+            if v.space == "param" and is_scalar(frame.function, v.name, v.size_bytes):
                 frame.slots[v.name] = self.temporary(8 * v.size_bytes, v.name)
             elif v.space in ("local", "param"):
                 frame.symbols[v.name] = ("local", self._local(v.size_bytes, v.align))
 
     def _local(self, size_bytes: int, align: int) -> int:
-        offset = _align(self.local_bytes, align)
+        offset = align_up(self.local_bytes, align)
         self.local_bytes = offset + size_bytes
         return offset
 
@@ -479,7 +400,7 @@ class _Lowering:
 
     def _call(self, ins: Instruction, guard: Guard | None, site: int) -> bool:
         """Inline a direct call; False when it has to be opaque."""
-        results, callee, arguments = _call_parts(ins.operands)
+        results, callee, arguments = call_parts(ins.operands)
         function = self.functions.get(callee) if callee else None
         if (function is None or callee in self.active or len(self.active) > MAX_CALL_DEPTH
                 or len(self.ops) > MAX_OPS or len(results) != len(function.results)
@@ -516,7 +437,7 @@ class _Lowering:
             reg = self.temporary(frame.function.registers[formal.name], formal.name)
             frame.registers[formal.name] = reg
             return reg if self.widths[reg] == 8 * size else None
-        if _is_scalar(frame.function, formal.name, size):
+        if is_scalar(frame.function, formal.name, size):
             slot = self.temporary(8 * size, formal.name)
             frame.slots[formal.name] = slot
             return slot
@@ -561,98 +482,3 @@ class _Lowering:
     def _store(self, value: Source, address: int, size: int, site: int) -> None:
         mem = Mem("local", 8 * size, 1, 0, size)
         self._emit(Op("store", (), (Const(address, 64), value), mem, None, site))
-
-
-def _call_parts(operands: tuple[Operand, ...]) -> tuple[tuple[Operand, ...], str,
-                                                        tuple[Operand, ...]]:
-    """Split `(results), callee, (arguments), prototype`."""
-    items = list(operands)
-    results: tuple[Operand, ...] = ()
-    if items and isinstance(items[0], Vector):
-        results = items.pop(0).items  # type: ignore[union-attr]
-    callee = items.pop(0) if items else None
-    arguments: tuple[Operand, ...] = ()
-    if items and isinstance(items[0], Vector):
-        arguments = items.pop(0).items  # type: ignore[union-attr]
-    if items or not isinstance(callee, Name) or callee.name.startswith("%"):
-        return results, "", arguments
-    return results, callee.name, arguments
-
-
-def _is_scalar(function: Function, name: str, size: int) -> bool:
-    """Whether every access to a `.param` variable is to all of it, so that a register will do."""
-    if size not in (1, 2, 4, 8):
-        return False
-    for item in function.items:
-        if not isinstance(item, Instruction):
-            continue
-        for operand in item.operands:
-            if isinstance(operand, Name) and operand.name == name:
-                return False  # its address is taken
-            if isinstance(operand, Address) and isinstance(operand.base, Name) and (
-                    operand.base.name == name):
-                words = item.opcode.split(".")
-                whole = TYPE_BITS.get(words[-1], 0) == 8 * size and operand.offset == 0
-                if not whole or any(w in ("v2", "v4", "v8") for w in words) or item.guard:
-                    return False
-    return True
-
-
-def _reachable(kernel: Function, functions: dict[str, Function]) -> list[Function]:
-    """The kernel and every function it may call, in order of first call."""
-    out, seen, pending = [], {kernel.name}, [kernel]
-    while pending:
-        function = pending.pop(0)
-        out.append(function)
-        for item in function.items:
-            if isinstance(item, Instruction) and item.opcode.startswith("call"):
-                callee = _call_parts(item.operands)[1]
-                if callee in functions and callee not in seen:
-                    seen.add(callee)
-                    pending.append(functions[callee])
-    return out
-
-
-def _used_names(functions: list[Function]) -> set[str]:
-    used: set[str] = set()
-    for function in functions:
-        for item in function.items:
-            if isinstance(item, Instruction):
-                pending = list(item.operands)
-                while pending:
-                    operand = pending.pop()
-                    if isinstance(operand, Name):
-                        used.add(operand.name)
-                    elif isinstance(operand, Address):
-                        pending += [operand.base, *operand.rest]
-                    elif isinstance(operand, Vector):
-                        pending += operand.items
-                    elif isinstance(operand, Pair):
-                        pending += [operand.first, operand.second]
-    return used
-
-
-def _block(attributes: dict[str, tuple[str, ...]]) -> tuple[int, int, int] | None:
-    sizes = attributes.get(".reqntid")
-    if not sizes:
-        return None
-    x, y, z = (*(integer(s) for s in sizes[:3]), 1, 1)[:3]
-    return x, y, z
-
-
-def _clustered(attributes: dict[str, tuple[str, ...]]) -> bool:
-    """Whether the text asks for clusters of more than one block (or leaves their size open)."""
-    sizes = attributes.get(".reqnctapercluster") or attributes.get(".maxclusterrank")
-    if sizes is None:
-        return ".explicitcluster" in attributes
-    return any(integer(s) != 1 for s in sizes)
-
-
-def _max_threads(attributes: dict[str, tuple[str, ...]]) -> int | None:
-    sizes = attributes.get(".maxntid") or attributes.get(".reqntid")
-    if not sizes:
-        return None
-    product = 1
-    for size in sizes:
-        product *= integer(size)
-    return product
