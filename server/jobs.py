@@ -97,6 +97,8 @@ class JobRunner:
                 if len(self._runs) < self._settings.running_jobs:
                     job = await service.on_thread(
                         self._jobs.claim, service.owner, self._settings.lease_s)
+                if job is not None and job.id in self._runs:
+                    continue  # our own lease had run out for a moment; it is renewed by now
                 if job is not None:
                     run = _Run(job)
                     self._runs[job.id] = run

@@ -184,7 +184,7 @@ def test_graceful_end_hands_back(
 def test_two_servers_share_one_database(
     process: Callable[..., Process], postgres_database: str, toy_count: Path,
 ) -> None:
-    one, two = process(postgres_database), process(postgres_database)
+    one, two = (process(postgres_database, "lease_s=20.0") for _ in range(2))
     sweep = texts("both", 30)
     jobs = [c.client.post("/v1/partition", json=body_of(sweep)).json()["id"] for c in (one, two)]
     results = [final(two.client, jobs[0]), final(one.client, jobs[1])]

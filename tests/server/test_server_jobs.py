@@ -8,10 +8,13 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from service_helpers import Running
+
+from server.store import digest_of
 
 
 def kernels(count: int, classes: int, mark: str = "") -> list[dict[str, Any]]:
@@ -90,6 +93,22 @@ def test_cancel(shared: Running) -> None:
     began = time.monotonic()
     assert shared.client.post("/v1/sign", json={"text": "x = free again\n"}).status_code == 200
     assert time.monotonic() - began < 3, "cancelled kernels still hold the workers"
+
+
+def test_a_server_does_not_run_its_own_job_twice(
+    start: Callable[..., Running], toy_count: Path,
+) -> None:
+    running = start(lease_s=0.001, poll_s=0.01)
+    sweep = [{"name": f"o{n}", "text": f"!sleep 0.05\nx = own {n}\n"} for n in range(20)]
+    job = running.client.post("/v1/partition", json={"kernels": sweep}).json()["id"]
+    body = finish(running, job)
+    if body["state"] == "done":
+        assert body["done"] == 20
+    else:  # so short a lease may be given up, but only as such
+        assert "given up" in body["error"]["message"]
+    examined = toy_count.read_text().splitlines()
+    for kernel in sweep:
+        assert examined.count(f"examine {digest_of(kernel['text'])}") <= 1
 
 
 def test_texts_by_digest(shared: Running) -> None:
