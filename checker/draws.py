@@ -2,8 +2,8 @@
 
 A counter-based integer hash (the splitmix64 finaliser over stream and index) is the only source of
 randomness; floats are built from its bits or rounded by integer code, so no libm, no torch and no
-generator state is involved. ``draw`` gives the raw bits of one buffer; ``DRAWS`` is the standard
-list of (kind, seed) pairs of a truth run. Kinds reveal order: see ``KINDS``.
+generator state is involved. ``draw`` gives the raw bits of one buffer. Kinds reveal order: see
+``KINDS``.
 """
 
 from __future__ import annotations
@@ -29,14 +29,6 @@ KINDS: Mapping[str, str] = {
     "edge": "half of the values in the three highest exponents: overflow that a fused step avoids",
     "spikes": "small values around a few large ones of both signs: what is absorbed, and when",
 }
-
-#: the standard draws of a truth run
-DRAWS: tuple[tuple[str, int], ...] = (
-    ("normal", 1), ("normal", 2), ("normal", 3), ("cancel", 1), ("cancel", 2), ("cancel", 3),
-    ("cancel", 4), ("wide", 1), ("wide", 2), ("wide", 3), ("sparse", 1), ("sparse", 2),
-    ("tiny", 1), ("tiny", 2), ("special", 1), ("special", 2), ("huge", 1), ("huge", 2),
-    ("huge", 3), ("normal", 4),
-)
 
 #: float dtype -> (exponent bits, mantissa bits, bias)
 FORMATS: Mapping[str, tuple[int, int, int]] = {

@@ -1,32 +1,24 @@
-"""Input data that is the same on every machine, for every numpy: draws as raw bits.
+"""The draws of a truth run: the generator is the checker's own, the list is the corpus's.
 
-A counter-based integer hash (the splitmix64 finaliser over stream and index) is the only source of
-randomness; floats are built from its bits or rounded by integer code, so no libm, no torch and no
-generator state is involved. ``draw`` gives the raw bits of one buffer; ``DRAWS`` is the standard
-list of (kind, seed) pairs of a truth run. Kinds reveal order: see ``KINDS``.
+`DRAWS` names the draws that the committed digests were made with; `checker.draws` makes them, the
+same on every machine. Kinds added there since (`edge`, `spikes`) are for witnesses.
 """
 
-from __future__ import annotations
+from checker.draws import (
+    FORMATS,
+    KINDS,
+    RAW,
+    Bits,
+    canonical_nans,
+    draw,
+    indices,
+    mix,
+    round_to,
+    words,
+)
 
-import zlib
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-Bits = NDArray[Any]
-
-#: kind -> why it is drawn
-KINDS: Mapping[str, str] = {
-    "normal": "bell-shaped, moderate exponents: the everyday case",
-    "wide": "exponents uniform over a wide range: absorption and double rounding",
-    "sparse": "seven of eight elements are zero: masked tails and skipped terms",
-    "cancel": "second half of the reduced axis is the negated, permuted first half plus noise",
-    "tiny": "signed zeros and subnormals: flushes, signs of zero",
-    "special": "normal, with a few infinities and NaNs",
-    "huge": "normal, with values near overflow",
-}
+__all__ = ["DRAWS", "FORMATS", "KINDS", "RAW", "Bits", "canonical_nans", "draw", "indices", "mix",
+           "round_to", "words"]
 
 #: the standard draws of a truth run
 DRAWS: tuple[tuple[str, int], ...] = (
@@ -35,202 +27,3 @@ DRAWS: tuple[tuple[str, int], ...] = (
     ("tiny", 1), ("tiny", 2), ("special", 1), ("special", 2), ("huge", 1), ("huge", 2),
     ("huge", 3), ("normal", 4),
 )
-
-#: float dtype -> (exponent bits, mantissa bits, bias)
-FORMATS: Mapping[str, tuple[int, int, int]] = {
-    "f64": (11, 52, 1023),
-    "f32": (8, 23, 127),
-    "bf16": (8, 7, 127),
-    "f16": (5, 10, 15),
-    "e5m2": (5, 2, 15),
-    "e4m3": (4, 3, 7),
-}
-
-#: dtype -> numpy type of its raw bits
-RAW: Mapping[str, type[np.unsignedinteger[Any]]] = {
-    "f64": np.uint64, "f32": np.uint32, "bf16": np.uint16, "f16": np.uint16, "e5m2": np.uint8,
-    "e4m3": np.uint8, "i8": np.uint8, "u8": np.uint8, "i16": np.uint16, "i32": np.uint32,
-    "u32": np.uint32, "i64": np.uint64,
-}
-
-
-def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The splitmix64 finaliser, element by element."""
-    with np.errstate(over="ignore"):
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
-
-
-def words(stream: str, n: int) -> NDArray[np.uint64]:
-    """``n`` hashed 64-bit words of a named stream."""
-    salt = np.uint64(zlib.crc32(stream.encode()) | (zlib.crc32(stream[::-1].encode()) << 32))
-    with np.errstate(over="ignore"):
-        counter = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        return mix(mix(counter ^ salt) + salt)
-
-
-def indices(stream: str, n: int, below: int) -> tuple[int, ...]:
-    """``n`` integers in [0, below): index data for gathers."""
-    return tuple(int(v) for v in words(stream, n) % np.uint64(below))
-
-
-def _bell(w: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """A sum of four uniform 16-bit integers, centred, scaled to unit variance."""
-    total = np.zeros(w.shape, np.int64)
-    for shift in (0, 16, 32, 48):
-        total += ((w >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.int64)
-    return (total - 131070).astype(np.float64) * (1.0 / 37837.0)
-
-
-def round_to(dtype: str, x: NDArray[np.float64]) -> Bits:
-    """Round finite float64 values to ``dtype`` (nearest, ties to even); overflow gives infinity.
-
-    e4m3 has no infinity and saturates to its largest finite value, 448.
-    """
-    ebits, mbits, bias = FORMATS[dtype]
-    bits = x.view(np.uint64)
-    sign = (bits >> np.uint64(63)).astype(np.uint64)
-    exponent = ((bits >> np.uint64(52)) & np.uint64(0x7FF)).astype(np.int64)
-    mantissa = bits & np.uint64((1 << 52) - 1)
-    full = np.where(exponent > 0, mantissa | np.uint64(1 << 52), mantissa)
-    e = np.maximum(exponent, 1) - 1023
-    low = 1 - bias
-    # Bits to drop: the format's precision, and more below its smallest normal exponent.
-    drop = np.minimum(52 - mbits + np.maximum(low - e, 0), 63).astype(np.uint64)
-    kept = full >> drop
-    rest = full - (kept << drop)
-    half = np.uint64(1) << np.where(drop > 0, drop - np.uint64(1), np.uint64(0))
-    up = (rest > half) | ((rest == half) & ((kept & np.uint64(1)) == 1))
-    kept = kept + np.where((drop > 0) & up, np.uint64(1), np.uint64(0))
-    # Adding the field arithmetically lets a carry run into the exponent.
-    field = (np.maximum(e, low) - low).astype(np.uint64) << np.uint64(mbits)
-    magnitude = field + kept
-    if dtype == "e4m3":
-        top = np.uint64(0x7E)
-    else:
-        top = np.uint64(((1 << ebits) - 1) << mbits)
-    magnitude = np.minimum(magnitude, top)
-    raw: Bits = (magnitude | (sign << np.uint64(ebits + mbits))).astype(RAW[dtype])
-    return raw
-
-
-def _wide(dtype: str, w: NDArray[np.uint64]) -> Bits:
-    """Random sign and mantissa, exponent uniform around one."""
-    ebits, mbits, bias = FORMATS[dtype]
-    spread = {"f64": 40, "f32": 20, "bf16": 20, "f16": 9, "e5m2": 9, "e4m3": 5}[dtype]
-    exponent = bias - spread + (w % np.uint64(2 * spread + 1)).astype(np.int64)
-    exponent = np.clip(exponent, 1, (1 << ebits) - 2).astype(np.uint64)
-    mantissa = (w >> np.uint64(8)) & np.uint64((1 << mbits) - 1)
-    sign = w >> np.uint64(63)
-    raw = (sign << np.uint64(ebits + mbits)) | (exponent << np.uint64(mbits)) | mantissa
-    return raw.astype(RAW[dtype])
-
-
-def _tiny(dtype: str, w: NDArray[np.uint64]) -> Bits:
-    """Zeros of both signs, subnormals and the smallest normals."""
-    ebits, mbits, _ = FORMATS[dtype]
-    pick = (w >> np.uint64(8)) & np.uint64(3)
-    mantissa = (w >> np.uint64(10)) & np.uint64((1 << (mbits + 1)) - 1)
-    raw = np.where(pick < 2, np.uint64(0), np.where(pick == 2, mantissa >> np.uint64(1), mantissa))
-    bits: Bits = (raw | ((w >> np.uint64(63)) << np.uint64(ebits + mbits))).astype(RAW[dtype])
-    return bits
-
-
-def _mirror(bits: Bits, dtype: str, stream: str, axis: tuple[int, int, int], sign: int,
-            noise: NDArray[np.uint64]) -> Bits:
-    """Overwrite the second half of the reduced axis by the permuted, signed first half."""
-    outer, reduced, inner = axis
-    half = reduced // 2
-    view = bits.reshape(outer, reduced, inner).copy()
-    order = np.argsort(words(stream, half), kind="stable")
-    image = view[:, order, :]
-    ebits, mbits, _ = FORMATS[dtype]
-    if sign < 0:
-        image = image ^ image.dtype.type(1 << (ebits + mbits))
-        # A little noise in the last place of one element in four keeps the sum from being zero.
-        flip = (noise.reshape(outer, reduced, inner)[:, :half, :] >> np.uint64(40)) % np.uint64(4)
-        image = image ^ (flip == 0).astype(image.dtype)
-    view[:, half : 2 * half, :] = image
-    return view.reshape(-1)
-
-
-def draw(kind: str, seed: int, buffer: Mapping[str, Any], launch: int = 0) -> Bits:
-    """The raw bits of one buffer of a launch, from its launch facts (``corpus.compile``).
-
-    The stream depends on kind, seed, buffer name and launch index only. Integer buffers ignore the
-    kind's float meaning: ``tiny`` gives small numbers, ``huge`` the extremes, else uniform bits.
-    """
-    dtype, n, name = buffer["dtype"], int(buffer["elements"]), buffer["buffer"]
-    if "values" in buffer:
-        return np.array(buffer["values"], dtype=np.int64).astype(RAW[dtype])
-    if buffer.get("init", {}).get("kind") == "zeros":
-        return np.zeros(n, RAW[dtype])
-    stream = f"{kind}/{seed}/{launch}/{name}"
-    w = words(stream, n)
-    hints = buffer.get("draw", {})
-    if dtype not in FORMATS:
-        return _integers(kind, dtype, w)
-    if hints.get("positive"):
-        return round_to(dtype, np.abs(_bell(w)) * 0.125 + 2.0**-6)
-    if kind == "wide":
-        return _wide(dtype, w)
-    if kind == "tiny":
-        return _tiny(dtype, w)
-    bits = round_to(dtype, _bell(w))
-    pick = mix(w)
-    if kind == "sparse":
-        return np.where(pick % np.uint64(8) == 0, bits, bits.dtype.type(0))
-    if kind == "cancel" and "axis" in hints and hints["axis"][1] >= 4:
-        o, r, i = hints["axis"]
-        return _mirror(bits, dtype, f"order/{kind}/{seed}/{launch}", (o, r, i), hints["mirror"],
-                       pick)
-    if kind == "special":
-        return _special(dtype, bits, pick)
-    if kind == "huge":
-        ebits, mbits, _ = FORMATS[dtype]
-        big = bits.dtype.type(((1 << ebits) - 3) << mbits)
-        large = (bits & bits.dtype.type((1 << mbits) - 1)) + big
-        large = large | (bits & bits.dtype.type(1 << (ebits + mbits)))
-        return np.where(pick % np.uint64(16) == 0, large, bits)
-    return bits
-
-
-def _special(dtype: str, bits: Bits, pick: NDArray[np.uint64]) -> Bits:
-    """One element in 512 becomes an infinity, one in 1024 a quiet NaN."""
-    ebits, mbits, _ = FORMATS[dtype]
-    exponent = ((1 << ebits) - 1) << mbits
-    nan = 0x7F if dtype == "e4m3" else exponent | (1 << (mbits - 1))
-    inf = 0x7E if dtype == "e4m3" else exponent
-    sign = bits & bits.dtype.type(1 << (ebits + mbits))
-    bits = np.where(pick % np.uint64(512) == 0, sign | bits.dtype.type(inf), bits)
-    return np.where(pick % np.uint64(1024) == 1, bits.dtype.type(nan), bits)
-
-
-def _integers(kind: str, dtype: str, w: NDArray[np.uint64]) -> Bits:
-    """Uniform bits; ``tiny`` keeps -8..7, ``huge`` the extremes, ``sparse`` mostly zeros."""
-    raw: Bits = (w >> np.uint64(3)).astype(RAW[dtype])
-    if kind == "tiny":
-        small: Bits = ((w >> np.uint64(5)) % np.uint64(16)).astype(np.int64) - 8
-        return small.astype(RAW[dtype])
-    if kind == "sparse":
-        return np.where(mix(w) % np.uint64(8) == 0, raw, raw.dtype.type(0))
-    if kind == "huge":
-        width = raw.dtype.itemsize * 8
-        low, high = raw.dtype.type(1 << (width - 1)), raw.dtype.type((1 << (width - 1)) - 1)
-        ends: Bits = np.where((w >> np.uint64(60)) & np.uint64(1) == 1, low, high)
-        return ends
-    return raw
-
-
-def canonical_nans(dtype: str, bits: Bits) -> Bits:
-    """Give every NaN one payload: a NaN's payload is outside what is compared."""
-    if dtype not in FORMATS:
-        return bits
-    ebits, mbits, _ = FORMATS[dtype]
-    one = bits.dtype.type
-    magnitude = bits & one((1 << (ebits + mbits)) - 1)
-    if dtype == "e4m3":
-        return np.where(magnitude == one(0x7F), one(0x7F), bits)
-    infinity = one(((1 << ebits) - 1) << mbits)
-    return np.where(magnitude > infinity, infinity | one(1 << (mbits - 1)), bits)

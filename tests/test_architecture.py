@@ -107,3 +107,14 @@ def test_engines_hold_no_vendor_word(engine: str) -> None:
             if VENDOR_WORDS.search(line):
                 hits.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
     assert not hits
+
+
+def test_public_names_are_exactly_all() -> None:
+    import checker
+
+    assert sorted(checker.__all__) == list(checker.__all__)
+    for name in checker.__all__:
+        assert getattr(checker, name) is not None
+    assert set(checker._HOME) | {"CHECKER_VERSION"} == set(checker.__all__)
+    with pytest.raises(AttributeError):
+        _ = checker.no_such_name
