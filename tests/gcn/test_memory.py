@@ -79,6 +79,14 @@ def test_buffer_store_out_of_range_is_dropped() -> None:
     assert other.tolist() == [8] * 8 + [3] * 56
 
 
+def test_unknown_descriptor_flags_are_refused() -> None:
+    lines = [*DESCRIPTOR[:2], "s_movk_i32 s26, 0x80", "s_mov_b32 s27, s20",
+             "buffer_load_dword v10, v0, s[24:27], 0 offen", "s_waitcnt vmcnt(0)"]
+    assert unmodelled(lines) == ["buffer descriptor whose flags are not known"]
+    lines[3] = "s_mov_b32 s27, 0x827000"  # adds the thread id
+    assert unmodelled(lines) == ["buffer descriptor flags 0x827000"]
+
+
 def test_structured_buffers_are_refused() -> None:
     lines = [*DESCRIPTOR, "s_movk_i32 s26, 0x80", "buffer_load_dword v10, v0, s[24:27], 0 idxen"]
     assert unmodelled(lines) == ["structured buffer access"]

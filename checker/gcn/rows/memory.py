@@ -295,6 +295,7 @@ def _buffer_base(c: Context, words: list[Source], i: int) -> Source:
     """The 48-bit base address in operand i; the stride field must be 0 or unused."""
     e = c.e
     high = words[1]
+    _plain_descriptor(c, words[3])
     if e.is_pointer_high(high) or (e.is_short(high) and not isinstance(high, Const)):
         file, n, _ = c.index(i)
         return c.m.read64(file, n, c.m.exec)
@@ -308,6 +309,14 @@ def _buffer_base(c: Context, words: list[Source], i: int) -> Source:
             if isinstance(y, Const) and y.bits & 0xFFFF == 0 and y.bits >> 30 in (0, 1):
                 return e.pack(words[0], x if e.is_short(x) else e.and_(x, Const(0xFFFF, 32)))
     return e.pack(words[0], e.and_(high, Const(0xFFFF, 32)))
+
+
+def _plain_descriptor(c: Context, flags: Source) -> None:
+    """The fourth word must say: a buffer, no thread id added, raw range check."""
+    if not isinstance(flags, Const):
+        raise Unmodelled("buffer descriptor whose flags are not known")
+    if flags.bits & 0xC0800000 or (c.target.major >= 10 and flags.bits >> 28 & 3 != 3):
+        raise Unmodelled(f"buffer descriptor flags {flags.bits:#x}")
 
 
 def _conditional(c: Context, offset: Source) -> tuple[Source, Source, Source] | None:
