@@ -8,7 +8,6 @@ Names of nested scopes become `name@N`. Debug sections are skipped; `.loc` gives
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from checker.errors import Diagnostic, InputError, Span
@@ -24,6 +23,7 @@ from checker.ptx.plans import (
     SpecPlan,
     number,
 )
+from checker.ptx.source import Scope, Source, short
 from checker.shapes import ERROR, ShapeError, ShapeGrammar
 from checker.syntax import (
     Directive,
@@ -75,27 +75,13 @@ _INT_LIST = re.compile(f"(?<==\\{{){_INT}(?:,{_INT}){{16,}}(?=\\}};\\Z)")
 
 
 @dataclass(slots=True)
-class _Scope:
-    """Names of one `{}`: `unique` maps a declared word to its final name."""
-
-    number: int
-    parent: _Scope | None
-    depth: int
-    unique: dict[str, str] = field(default_factory=dict)
-    ranges: dict[str, tuple[int, str]] = field(default_factory=dict)
-    types: dict[str, str] = field(default_factory=dict)
-    vectors: dict[str, int] = field(default_factory=dict)
-    names: dict[str, Name] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class _Body:
     """A function while it is read: statements wait until all labels of the file are known."""
 
     header: HeaderPlan
     base: int
-    root: _Scope
-    waiting: list[tuple[object, int, int, _Scope]] = field(default_factory=list)
+    root: Scope
+    waiting: list[tuple[object, int, int, Scope]] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
     registers: dict[str, int] = field(default_factory=dict)
     register_types: dict[str, str] = field(default_factory=dict)
@@ -113,12 +99,10 @@ def parse_ptx(text: str, file: str = "<text>") -> Module:
 
 class _Parser:
     def __init__(self, text: str, file: str) -> None:
-        self.file = file
         self.text = text.rstrip("\x00 \t\r\n")
-        self.lines: list[int] = [0]
-        self.diagnostics: list[Diagnostic] = []
-        self.source_lines: dict[int, str] = {}
-        self.scope = _Scope(0, None, 0)
+        self.source = Source(SHAPES.scan(self.text), file)
+        self.tokens, self.words = self.source.tokens, self.source.tokens.words
+        self.scope = Scope(0, None, 0)
         self.globals = self.scope
         self.variables: list[Variable] = []
         self.directives: list[Directive] = []
@@ -133,35 +117,31 @@ class _Parser:
 
     def run(self) -> Module:
         """Read the whole text."""
-        self.lines += [m.end() for m in re.finditer("\n", self.text)]
-        self.tokens = SHAPES.scan(self.text)
-        self.words = self.tokens.words
         if not self.tokens.kinds:
-            self.diagnostics.append(Diagnostic("the text is empty", Span(1, 1), file=self.file,
-                                               hint="expected PTX: .version, .target, functions"))
-            raise InputError(self.diagnostics)
+            hint = "expected PTX: .version, .target, functions"
+            raise InputError([Diagnostic("the text is empty", Span(1, 1), hint, self.source.file)])
         self._read_all()
         functions = [self._finish(body) for body in self.functions]
         for name in ("version", "target"):
-            if name not in self.header and not self.diagnostics:
-                self._error(0, f"the text has no .{name} directive",
+            if name not in self.header and not self.source.diagnostics:
+                self.source.error(0, f"the text has no .{name} directive",
                             "a PTX text starts with .version, .target and .address_size")
-        if self.diagnostics:
-            self.diagnostics.sort(key=lambda d: (d.span.line, d.span.col))
-            raise InputError(self.diagnostics)
+        if self.source.diagnostics:
+            self.source.diagnostics.sort(key=lambda d: (d.span.line, d.span.col))
+            raise InputError(self.source.diagnostics)
         return Module("ptx", self.header["target"][0], self.header["version"][0],
-                      tuple(functions), tuple(self.variables), len(self.lines),
+                      tuple(functions), tuple(self.variables), len(self.source.lines),
                       tuple(self.directives))
 
     def _read_all(self) -> None:
         n = len(self.tokens.kinds)
         i = 0
-        while i < n and len(self.diagnostics) < MAX_DIAGNOSTICS:
+        while i < n and len(self.source.diagnostics) < MAX_DIAGNOSTICS:
             i = self._statement(i) if self.current else self._top_level(i)
-        if len(self.diagnostics) >= MAX_DIAGNOSTICS:
-            self._error(min(i, n - 1), f"more than {MAX_DIAGNOSTICS} errors; stopped here")
+        if len(self.source.diagnostics) >= MAX_DIAGNOSTICS:
+            self.source.error(min(i, n - 1), f"more than {MAX_DIAGNOSTICS} errors; stopped here")
         elif self.current:
-            self._error(n - 1, f"the text ends inside function "
+            self.source.error(n - 1, f"the text ends inside function "
                         f"`{self.words[self.current.base + self.current.header.name]}`",
                         "a closing `}` is missing; is the file truncated?")
 
@@ -175,7 +155,7 @@ class _Parser:
         if kinds[i] in _DIRECTIVES:
             return self._simple(i, "directive")
         if kinds[i] in "{}":
-            self._error(i, f"unexpected `{kinds[i]}` outside a function")
+            self.source.error(i, f"unexpected `{kinds[i]}` outside a function")
             return i + 1
         return self._simple(i, "statement")
 
@@ -191,9 +171,9 @@ class _Parser:
         if kind == "{":
             body.scopes += 1
             if self.scope.depth > MAX_SCOPES_DEEP:
-                self._error(i, "scopes are nested too deeply")
+                self.source.error(i, "scopes are nested too deeply")
                 return len(kinds)
-            self.scope = _Scope(body.scopes, self.scope, self.scope.depth + 1)
+            self.scope = Scope(body.scopes, self.scope, self.scope.depth + 1)
             return i + 1
         if kind == "}":
             parent = self.scope.parent
@@ -208,7 +188,7 @@ class _Parser:
         """Read one statement that is no scope, label or function."""
         kinds = self.tokens.kinds
         if self.words[i] == ".section":  # not taken as one token: its braces do not balance
-            self._error(i, "the section is not closed", "is the file truncated?")
+            self.source.error(i, "the section is not closed", "is the file truncated?")
             return len(kinds)
         end = _ENDS.get(kinds[i])
         if end is not None:
@@ -239,17 +219,18 @@ class _Parser:
             if not error.at_end:
                 self._refused(i, error)
                 return
-        self._error(i, "the statement does not end", "a `;` is missing; is the file truncated?")
+        self.source.error(i, "the statement does not end",
+                          "a `;` is missing; is the file truncated?")
 
     def _refused(self, i: int, error: ShapeError) -> int:
         kinds = self.tokens.kinds
         if error.at_end and i + error.index >= len(kinds):
-            self._error(i, "the statement does not end", "is the file truncated?")
+            self.source.error(i, "the statement does not end", "is the file truncated?")
             return len(kinds)
         at = min(i + error.index, len(kinds) - 1)
         word = self.words[at]
         if kinds[at] == ERROR and self.text.startswith("/*", self.tokens.starts[at]):
-            self._error(at, "the comment is not closed", "`*/` is missing")
+            self.source.error(at, "the comment is not closed", "`*/` is missing")
             return len(kinds)
         if kinds[at] == ERROR and word.isdigit():
             number_ = re.match(r"[\w$.]+", self.text[self.tokens.starts[at]:][:64])
@@ -257,9 +238,9 @@ class _Parser:
         elif kinds[at] == ERROR:
             what = f"character {word!r} has no meaning in PTX"
         else:
-            what = f"unexpected `{_short(word)}`"
+            what = f"unexpected `{short(word)}`"
         hint = "expected " + ", ".join(error.expected[:8]) if error.expected else ""
-        self._error(at, what, hint)
+        self.source.error(at, what, hint)
         return self._recover(at)
 
     def _recover(self, i: int) -> int:
@@ -276,32 +257,15 @@ class _Parser:
                 return j + 1
         return len(kinds)
 
-    def _error(self, i: int, message: str, hint: str = "") -> None:
-        span = self._span(i, i)
-        self.diagnostics.append(Diagnostic(message, span, hint, self.file, self._line(span.line)))
-
-    def _line(self, line: int) -> str:
-        if line not in self.source_lines:
-            start = self.lines[line - 1]
-            end = self.text.find("\n", start)
-            self.source_lines[line] = self.text[start : end if end >= 0 else len(self.text)]
-        return self.source_lines[line]
-
-    def _span(self, first: int, last: int) -> Span:
-        start = self.tokens.starts[first]
-        line = bisect_right(self.lines, start)
-        stop = self.tokens.starts[last] + len(self.words[last])
-        return Span(line, start - self.lines[line - 1] + 1, max(1, stop - start))
-
     # --- names ---
 
     def _declare(self, i: int, word: str) -> str:
         """Declare a word in the current scope; return its unique name."""
         scope = self.scope
-        unique = word if scope.depth <= 1 else f"{word}@{scope.number}"
+        unique = scope.unique_name(word)
         # Module variables may be declared again (`.extern`, then the definition).
         if word in scope.unique and word != "_" and scope.depth:
-            self._error(i, f"`{_short(word)}` is declared twice in one scope")
+            self.source.error(i, f"`{short(word)}` is declared twice in one scope")
         scope.unique[word] = unique
         return unique
 
@@ -320,22 +284,12 @@ class _Parser:
         if "." in word:
             word, _, sub = word.partition(".")
             sub = "." + sub
-        scope: _Scope | None = self.scope
-        stem = word.rstrip("0123456789")
-        digits = word[len(stem) :]
-        while scope is not None:
-            if word in scope.unique:
-                unique = scope.unique[word]
-                self._use(unique, scope.types.get(word), scope.vectors.get(word), sub)
-                return Name(unique, sub, neg)
-            if stem in scope.ranges and digits and (digits == "0" or digits[0] != "0"):
-                count, type_ = scope.ranges[stem]
-                if len(digits) < 10 and int(digits) < count:
-                    unique = word if scope.depth <= 1 else f"{word}@{scope.number}"
-                    self._use(unique, type_, scope.vectors.get(stem), sub)
-                    return Name(unique, sub, neg)
-            scope = scope.parent
-        return Name(word, sub, neg)
+        found = self.scope.find(word)
+        if found is None:
+            return Name(word, sub, neg)
+        unique, type_, vector = found
+        self._use(unique, type_, vector, sub)
+        return Name(unique, sub, neg)
 
     def _use(self, unique: str, type_: str | None, vector: int | None, sub: str) -> None:
         if type_ is not None and self.current is not None:
@@ -351,7 +305,7 @@ class _Parser:
             try:
                 found = number(word)
             except ValueError:
-                self._error(index, f"`{_short(word)}` is no valid number",
+                self.source.error(index, f"`{short(word)}` is no valid number",
                             "a leading 0 means octal; integers have at most 128 bits")
                 found = Immediate("int", 0, word)
             self.numbers[word] = found
@@ -360,7 +314,7 @@ class _Parser:
     def _count(self, index: int, limit: int = 1 << 40) -> int:
         value = self.number(index).value
         if value > limit:
-            self._error(index, f"`{_short(self.words[index])}` is too large")
+            self.source.error(index, f"`{short(self.words[index])}` is too large")
             return 0
         return value
 
@@ -374,10 +328,11 @@ class _Parser:
         ):
             if isinstance(plan, DirectivePlan) and plan.kind in ("targets", "prototype"):
                 self._declare(i, self.words[i])
+            self.scope.busy |= isinstance(plan, InstructionPlan)
             self.current.waiting.append((plan, i, j - 1, self.scope))
         elif isinstance(plan, InstructionPlan):
-            opcode = _short(self.words[i + plan.opcode])
-            self._error(i, f"instruction `{opcode}` outside a function")
+            opcode = short(self.words[i + plan.opcode])
+            self.source.error(i, f"instruction `{opcode}` outside a function")
         elif isinstance(plan, DirectivePlan):
             self._directive(plan, i)
 
@@ -385,11 +340,11 @@ class _Parser:
         args = tuple(self.words[i + k] for k in plan.args)
         if plan.kind in ("version", "target", "address_size"):
             self.header.setdefault(plan.kind, args)
-            self.directives.append(Directive("." + plan.kind, args, self._span(i, i)))
+            self.directives.append(Directive("." + plan.kind, args, self.source.span(i, i)))
         elif plan.kind == "file":
             self.files[args[0]] = args[1].strip('"')
         elif plan.kind in ("alias", "unknown"):
-            self.directives.append(Directive("." + plan.kind, args, self._span(i, i)))
+            self.directives.append(Directive("." + plan.kind, args, self.source.span(i, i)))
 
     def _declaration(self, plan: DeclarationPlan, i: int, skipped: re.Match[str] | None) -> None:
         space = self.words[i + plan.space]
@@ -401,7 +356,8 @@ class _Parser:
                 self._registers(item, i, type_, lanes)
             return
         if not type_ and not any(w in _OPAQUE_TYPES for w in words):
-            self._error(i, f"the type of `{self.words[i + plan.declarators[0].name]}` is missing")
+            name = short(self.words[i + plan.declarators[0].name])
+            self.source.error(i, f"the type of `{name}` is missing")
         for item in plan.declarators:
             self._variable(item, i, space, type_, lanes, align, ".extern" in linkage, skipped)
 
@@ -416,12 +372,17 @@ class _Parser:
         at = i + item.name
         word = self.words[at]
         if not type_:
-            self._error(at, f"the type of register `{_short(word)}` is missing")
+            self.source.error(at, f"the type of register `{short(word)}` is missing")
+        hidden = self.scope.parent and self.scope.parent.find(word if item.count is None
+                                                              else word + "0")
+        if self.scope.busy and self.scope.depth > 1 and hidden:
+            self.source.error(at, f"`{short(word)}` hides an outer name in the middle of a scope",
+                              "declare registers at the start of a scope")
         if item.count is None:
             self._declare(at, word)
             self.scope.types[word] = type_
         elif word in self.scope.ranges:
-            self._error(at, f"registers `{_short(word)}` are declared twice in one scope")
+            self.source.error(at, f"registers `{short(word)}` are declared twice in one scope")
         else:
             self.scope.ranges[word] = (self._count(i + item.count, 1 << 31), type_)
         if lanes > 1:
@@ -446,7 +407,7 @@ class _Parser:
             try:
                 init, relocations = initial_bytes(self, i, item.initial, type_, values)
             except ValueError as error:
-                self._error(at, f"initial value of `{_short(self.words[at])}`: {error}")
+                self.source.error(at, f"initial value of `{short(self.words[at])}`: {error}")
                 init = b""
         if unsized and init is not None:
             size = len(init)
@@ -454,9 +415,9 @@ class _Parser:
             size = 0
         if init is not None:
             if len(init) > size:
-                self._error(at, f"`{_short(self.words[at])}` has more initial values than elements")
+                self.source.error(at, f"`{short(name)}` has more initial values than elements")
             init = init + bytes(max(0, min(size, 1 << 28) - len(init)))
-        span = self._span(at, at)
+        span = self.source.span(at, at)
         for r in relocations:
             self.directives.append(Directive(".init_address", (name, *r.words()), span))
         variable = Variable(name, space[1:], size, align or element * lanes, init, external, span)
@@ -478,9 +439,9 @@ class _Parser:
             self._refused(i, error)
             return self._skip_function(j)
         if j >= len(kinds):
-            self._error(i, "the function header does not end", "is the file truncated?")
+            self.source.error(i, "the function header does not end", "is the file truncated?")
             return j
-        root = _Scope(0, self.globals, 1)
+        root = Scope(0, self.globals, 1)
         body = _Body(plan, i, root, has_body=kinds[j] == "{")
         self.functions.append(body)
         self.globals.unique.setdefault(self.words[i + plan.name], self.words[i + plan.name])
@@ -526,7 +487,7 @@ class _Parser:
         own_align = align if align and "ptr" not in words else natural
         at = i + plan.name
         return Parameter(self.words[at], type_, size, own_align, "ptr" in words,
-                         self._span(at, at))
+                         self.source.span(at, at))
 
     def _finish(self, body: _Body) -> Function:
         """Build a function's items, now that every name of the file is declared."""
@@ -539,7 +500,7 @@ class _Parser:
             if isinstance(plan, InstructionPlan):
                 items.append(self._instruction(plan, first, last, loc))
             elif plan is _LABEL:
-                items.append(Label(scope.unique[self.words[first]], self._span(first, first)))
+                items.append(Label(scope.unique[self.words[first]], self.source.span(first, first)))
             elif isinstance(plan, DirectivePlan):
                 words = tuple(self.words[first + k] for k in plan.args)
                 if plan.kind == "loc":
@@ -553,7 +514,7 @@ class _Parser:
         self.current, self.scope = None, self.globals
         return Function(self.words[i + header.name], header.is_entry, params, results,
                         body.registers, body.register_types, tuple(body.variables), attributes,
-                        tuple(items), self._span(i + header.name, i + header.name))
+                        tuple(items), self.source.span(i + header.name, i + header.name))
 
     def _attributes(self, body: _Body) -> dict[str, tuple[str, ...]]:
         i = body.base
@@ -568,7 +529,7 @@ class _Parser:
         return out
 
     def _body_directive(self, plan: DirectivePlan, i: int, words: tuple[str, ...]) -> Directive:
-        span = self._span(i, i)
+        span = self.source.span(i, i)
         if plan.kind == "targets":
             names = [self.name(i + k).name for k in (plan.args[0], *plan.args[2:])]
             return Directive(words[1], tuple(names), span)
@@ -604,7 +565,7 @@ class _Parser:
         text = self.tokens.slice(first, last)
         if "\n" in text or "\t" in text or "  " in text:
             text = " ".join(text.split())
-        return Instruction(opcode, operands, guard, self._span(first, last), text, loc)
+        return Instruction(opcode, operands, guard, self.source.span(first, last), text, loc)
 
 
 _LABEL = object()
@@ -624,7 +585,3 @@ def _unbracketed(operand: Operand) -> Operand:
             operand.items[0], Immediate):
         return operand.items[0]
     return operand
-
-
-def _short(word: str, limit: int = 40) -> str:
-    return word if len(word) <= limit else word[: limit - 3] + "..."
