@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from server.pool import LimitError
 from server.problems import Problem, validation_problem
 from server.service import Service
 from server.store import digest_of
-from server.uploads import Upload, read_folder, unpack_upload
+from server.uploads import Upload, read_upload
 
 __all__ = ["CONTENT", "items_of_request"]
 
@@ -66,10 +67,12 @@ async def items_of_request(request: Request, service: Service) -> list[Item]:
 async def _read_upload(files: Sequence[tuple[str, IO[bytes]]], service: Service) -> Upload:
     limit = service.settings.kernel_limit
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
-        await asyncio.to_thread(unpack_upload, files, Path(folder), service.settings)
+        raw = await asyncio.to_thread(_spool, files, Path(folder))
+        inside = Path(folder) / "files"
+        inside.mkdir()
         try:
             upload: Upload = await asyncio.wrap_future(
-                service.reader.submit(read_folder, folder, limit))
+                service.reader.submit(read_upload, raw, str(inside), service.settings))
         except LimitError as error:
             raise Problem("upload", f"reading the files: {error}") from None
     if len(upload.kernels) + len(upload.errors) > limit:
@@ -79,6 +82,17 @@ async def _read_upload(files: Sequence[tuple[str, IO[bytes]]], service: Service)
         told = [{"name": name, "message": message} for name, message in upload.errors[:100]]
         raise Problem("upload", first, errors=told)
     return upload
+
+
+def _spool(files: Sequence[tuple[str, IO[bytes]]], folder: Path) -> list[tuple[str, str]]:
+    """Write what was sent to numbered files, for another process to read."""
+    raw = []
+    for number, (name, file) in enumerate(files):
+        path = folder / f"raw{number}"
+        with path.open("xb") as out:
+            shutil.copyfileobj(file, out, 1 << 20)
+        raw.append((name, str(path)))
+    return raw
 
 
 async def _from_json(body: bytes, service: Service) -> list[Item]:

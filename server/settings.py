@@ -42,7 +42,7 @@ class Settings:
     text_limit_bytes: int = 16 * MIB
     text_limit_lines: int = 400_000
     kernel_limit: int = 20_000
-    unpack_limit_bytes: int = 1024 * MIB
+    unpack_limit_bytes: int = 512 * MIB
     unpack_ratio: int = 200
     body_time_limit_s: float = 60.0
     wait_limit_s: float = 60.0

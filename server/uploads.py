@@ -8,6 +8,7 @@ files were unpacked to. Nothing is unpacked outside it; nothing but plain files 
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import json
 import lzma
@@ -21,11 +22,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from checker import sources
+from checker.errors import InputError
 from checker.results import KernelInput
 from server.problems import Problem
 from server.settings import Settings
 
-__all__ = ["Upload", "read_folder", "unpack_upload"]
+__all__ = ["Upload", "read_upload"]
 
 _WANTED = frozenset({
     ".ptx", ".amdgcn", ".gcn", ".s", ".json", ".jsonl", ".best_config", ".ttir", ".source"})
@@ -95,11 +97,12 @@ class _Unpacker:
 
 
 class _Counting:
-    """A reader that accounts for every decompressed byte, so that skipped members count too."""
+    """A reader that counts every decompressed byte, so that skipped members count too."""
 
-    def __init__(self, source: IO[bytes], unpacker: _Unpacker, packed_size: int, ratio: int):
-        self._source, self._unpacker = source, unpacker
-        self._limit = _STEP * 4 + packed_size * ratio
+    def __init__(self, source: IO[bytes], packed_size: int, settings: Settings) -> None:
+        self._source = source
+        self._limit = min(_STEP * 4 + packed_size * settings.unpack_ratio,
+                          settings.unpack_limit_bytes)
         self._size = 0
 
     def read(self, size: int = -1) -> bytes:
@@ -107,8 +110,7 @@ class _Counting:
         block = self._source.read(min(size, _STEP) if size >= 0 else _STEP)
         self._size += len(block)
         if self._size > self._limit:
-            raise Problem("upload", "packed too densely to be text")
-        self._unpacker.account(0)
+            raise Problem("upload", "packed too densely, or too large when unpacked")
         return block
 
 
@@ -134,7 +136,7 @@ def _untar(file: IO[bytes], name: str, unpacker: _Unpacker, settings: Settings) 
     packed_size = file.seek(0, 2)
     file.seek(0)
     plain: Any = opener.open(file, "rb") if opener is not None else file
-    counting: Any = _Counting(plain, unpacker, packed_size, settings.unpack_ratio)
+    counting: Any = _Counting(plain, packed_size, settings)
     with tarfile.open(fileobj=counting, mode="r|") as archive:
         for info in archive:
             unpacker.member(info.name)
@@ -166,10 +168,21 @@ class Upload:
     errors: tuple[tuple[str, str], ...]
 
 
-def unpack_upload(
-    files: Iterable[tuple[str, IO[bytes]]], root: Path, settings: Settings,
-) -> None:
-    """Write the files below a folder; blocking; raises `Problem` for anything refused."""
+def read_upload(raw: list[tuple[str, str]], folder: str, settings: Settings) -> Upload:
+    """Kernels of the files (name as sent, path) by way of an empty folder.
+
+    Runs in a worker process under limits, since the files may be hostile; raises `Problem` for
+    anything that is refused.
+    """
+    root = Path(folder)
+    with contextlib.ExitStack() as stack:
+        _unpack(((name, stack.enter_context(open(path, "rb"))) for name, path in raw), root,
+                settings)
+    _check_manifests(root)
+    return _read(root, settings.kernel_limit)
+
+
+def _unpack(files: Iterable[tuple[str, IO[bytes]]], root: Path, settings: Settings) -> None:
     unpacker = _Unpacker(root, settings)
     for name, file in files:
         try:
@@ -187,13 +200,16 @@ def unpack_upload(
                 NotImplementedError, OSError, ValueError, KeyError, RuntimeError) as error:
             raise Problem("upload", f"cannot unpack {name[:200]!r}: "
                           f"{type(error).__name__}") from None
-    _check_manifests(root)
 
 
 def _check_manifests(root: Path) -> None:
     """Manifests may point at files of the same upload only."""
     for manifest in root.rglob("*.jsonl"):
-        for line in manifest.read_bytes().splitlines():
+        try:
+            lines = sources.read_text(manifest).splitlines()  # as the reader splits them
+        except InputError:
+            continue
+        for line in lines:
             try:
                 data = json.loads(line)
             except (ValueError, RecursionError):
@@ -211,9 +227,7 @@ def _entries(text: str, **_: Any) -> tuple[str, ...]:
     return sources.headline(text).entries
 
 
-def read_folder(folder: str, kernel_limit: int) -> Upload:
-    """Kernels below a folder; runs in a worker process, since the files may be hostile."""
-    root = Path(folder)
+def _read(root: Path, kernel_limit: int) -> Upload:
     try:
         found = sources.read([root], kernels_in=_entries)
     except (RecursionError, ValueError) as error:

@@ -207,6 +207,8 @@ def symlink_zip() -> bytes:
     ("link.zip", symlink_zip()),
     ("manifest.zip", archive_zip({"m.jsonl": '{"name": "a", "path": "/etc/passwd"}'})),
     ("manifest2.zip", archive_zip({"m.jsonl": '{"name": "a", "path": "../../etc/passwd"}'})),
+    ("hidden.zip", archive_zip({"m.jsonl": '{\u2028{"name": "a", "path": "/etc/passwd"}'})),
+    ("hidden2.zip", archive_zip({"m.jsonl": 'x\x0b{"name": "a", "path": "../../../etc/passwd"}'})),
     ("bomb.zip", archive_zip({"a.ptx": "x = 1\n" * 4_000_000})),
     ("bomb.tar.gz", archive_tar({"a.ptx": "x = 1\n" * 4_000_000})),
     ("hidden.tar.gz", archive_tar({"skipped.bin": "x" * 40_000_000, "a.ptx": "x = 1\n"})),
