@@ -90,6 +90,24 @@ def v_mfma(c: Context) -> None:
     _emit(c, attr, regs_a, regs_a, regs_d)
 
 
+_F8F6F4 = ("e4m3", "e5m2")
+
+
+@row("v_mfma_f32_32x32x64_f8f6f4 v_mfma_f32_16x16x128_f8f6f4")
+def v_mfma_f8f6f4(c: Context) -> None:
+    """As MFMA; cbsz and blgp name the formats of A and B (8-bit ones only here)."""
+    m, k = (32, 64) if "32x32x64" in c.base else (16, 128)
+    formats = (c.number("cbsz"), c.number("blgp"))
+    if any(f not in (0, 1) for f in formats) or c.number("abid"):
+        raise Unmodelled("matrix format")
+    regs_d = m * m // 64
+    attr = Mma("mfma", c.target.name, m, m, k,
+               MatrixOperand("regs", _F8F6F4[formats[0]], mfma_a(m, k, 8), 8),
+               MatrixOperand("regs", _F8F6F4[formats[1]], mfma_b(m, k, 8), 8),
+               MatrixOperand("regs", "f32", mfma_c(m, m), regs_d), "f32", lanes=64)
+    _emit(c, attr, 8, 8, regs_d)
+
+
 def _f64(c: Context, m: int, n: int, k: int) -> None:
     """f64: registers go in pairs. Row 4 element + lane / 16 (AMD lab notes, matrix cores)."""
     if (m, n, k) != (16, 16, 4):
