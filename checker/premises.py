@@ -37,6 +37,9 @@ PREMISES: Mapping[str, str] = {
     "no-trap": "no thread reaches a trap",
     "race-free": "no two threads of different blocks touch the same bytes, one of them writing",
     "rcp-iflag": "the integer division sequence divides exactly, as its compiler takes for granted",
+    "readable": "whatever a kernel reads is there to be read: no access leaves its buffer",
+    "same-block": "both launches have the same block size, which neither text fixes",
+    "same-grid": "both launches have the same grid, as a kernel reads its size",
     "same-program": "both texts are one program, instruction by instruction; what is not modelled "
     "in it gives the same bits each time it runs",
     "unknown-target": "the text names no target; it is read as its instructions suggest",

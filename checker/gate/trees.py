@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import difflib
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ __all__ = ["Before", "Difference", "difference", "recall", "remember"]
 CONTEXT = 2  # lines of the trees before the first difference
 SHOWN = 4  # lines of each side from the first difference on
 _KIND = "text-by-signature"
+_LINE = re.compile(r"\s*; line \d+.*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +125,14 @@ def _compare(old: Before, now: KernelInput, file: str) -> Difference:
 
 
 def first_lines(old: str, new: str) -> Iterator[str]:
-    """The trees around their first difference, as `  `, `- ` and `+ ` lines."""
-    a, b = old.splitlines(), new.splitlines()
-    blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes() \
-        if len(a) * len(b) <= 4_000_000 else _plain_blocks(a, b)
+    """The trees around their first difference, as `  `, `- ` and `+ ` lines.
+
+    Headings and the numbers of assembly lines are shown, and do not count as differences.
+    """
+    a, b = (_tree_lines(text) for text in (old, new))
+    plain_a, plain_b = ([_LINE.sub("", line) for line in lines] for lines in (a, b))
+    blocks = difflib.SequenceMatcher(None, plain_a, plain_b, autojunk=False).get_opcodes() \
+        if len(a) * len(b) <= 4_000_000 else _plain_blocks(plain_a, plain_b)
     for kind, a0, a1, b0, b1 in blocks:
         if kind == "equal":
             continue
@@ -134,6 +140,10 @@ def first_lines(old: str, new: str) -> Iterator[str]:
         yield from (f"- {line}" for line in a[a0:a1][:SHOWN])
         yield from (f"+ {line}" for line in b[b0:b1][:SHOWN])
         return
+
+
+def _tree_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("kernel ")]
 
 
 def _plain_blocks(a: list[str], b: list[str]) -> list[tuple[str, int, int, int, int]]:
