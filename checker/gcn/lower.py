@@ -333,13 +333,12 @@ class Lowering:
     def stable(self) -> tuple[list[Block], list[Lowered]]:
         """Repeat until every shadow that is read is also kept up to date."""
         blocks, done = self.run()
-        while True:
+        before = (-1, -1)
+        while (len(self.wanted.pairs), len(self.wanted.masks)) != before:
             before = (len(self.wanted.pairs), len(self.wanted.masks))
             for lowered in done:
                 lowered.machine.finish()
-            if (len(self.wanted.pairs), len(self.wanted.masks)) == before:
-                return blocks, done
-            blocks, done = self.run()
+        return blocks, done
 
     def _assemble(self, core: list[CoreBlock]) -> Program:
         starts: list[int] = []

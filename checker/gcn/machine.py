@@ -79,6 +79,8 @@ class Machine:
         self.last_lds = ""  # what touched LDS last: load, store, barrier; "" is not known
         self.deferred: list[tuple[str, int, Source, Source]] | None = None
         self.kernel: Kernel = kernel
+        self.synced_pairs: set[tuple[str, int]] = set()
+        self.synced_masks: set[int] = set()
         self.places: dict[Source, tuple[str, int]] = {}
         self.entered: dict[tuple[str, int], Source] = {}
         emitter.entry_pair = self._entry_pair
@@ -417,12 +419,14 @@ class Machine:
         return value.bits if isinstance(value, Const) else None
 
     def finish(self) -> None:
-        """Bring the shadows up to date that other blocks want."""
-        for file, n in sorted(self.wanted.pairs):
+        """Bring the shadows up to date that other blocks want, each once."""
+        for file, n in sorted(self.wanted.pairs - self.synced_pairs):
+            self.synced_pairs.add((file, n))
             if (file, n) in self.stale:
                 whole = self.e.pack(self.read(file, n), self.read(file, n + 1))
                 self.e.op("mov", (self.arch64(file, n),), (whole,), 64)
-        for n in sorted(self.wanted.masks):
+        for n in sorted(self.wanted.masks - self.synced_masks):
+            self.synced_masks.add(n)
             if ("mask", n) in self.stale:
                 self.e.op("mov", (self.arch_mask(n),), (self.mask(n),), 1)
 
