@@ -68,9 +68,12 @@ def _acopy(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     source = m.known(values[1], on, "an address")
     count = m.known(values[2], on, "a copy size") if len(values) > 2 else None
     granule = _granule(m, size)
-    whole = None if count is None else np.asarray(count >= size)
-    cut = False if whole is None else (count > 0) & ~whole
-    if whole is not None and np.any(cut if on is None else cut & on):
+    if count is None:
+        _copy(m, to, source, None, on, granule, size // granule, size)
+        return
+    whole = np.asarray(count >= size)
+    cut = (count > 0) & ~whole
+    if np.any(cut if on is None else cut & on):
         for at in range(0, size, granule):
             inside = np.asarray(count >= at + granule)
             partial = (count > at) & ~inside
@@ -86,15 +89,14 @@ def _copy(m: Machine, to: NDArray[Any], source: NDArray[Any], inside: Mask | Non
           granule: int, count: int, align: int) -> None:
     """`count` neighbouring pieces; lanes that are not `inside` get zeros."""
     zero = const(0, 8 * granule)
-    every = inside is None or bool(inside.all())
-    some = on if every else inside if on is None else inside & on
-    if some is None or some.any():
-        mask = some if every or some is None else m.full(some)
-        pieces = load_many(m, "global", source, mask, 8 * granule, count, align)
-        if not every and inside is not None:
-            pieces = [merge(inside, v, zero) for v in pieces]
+    if inside is None or inside.all():
+        pieces = load_many(m, "global", source, on, 8 * granule, count, align)
     else:
+        some = inside if on is None else inside & on
         pieces = [zero] * count
+        if some.any():
+            loaded = load_many(m, "global", source, m.full(some), 8 * granule, count, align)
+            pieces = [merge(inside, v, zero) for v in loaded]
     _issue(m, to, pieces, on, align)
 
 

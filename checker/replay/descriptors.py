@@ -1,8 +1,8 @@
 """Shared-memory matrix descriptors of wgmma and tcgen05: where element (row, k) lies.
 
-In: a 64-bit descriptor. Out: tiles read from shared memory. Source: the ISA manual, "Shared memory matrix
-layout"; swizzles permute 16-byte chunks by address bits 7 and up, on absolute addresses; without a
-swizzle the two byte offsets swap their roles in MN-major operands.
+In: a 64-bit descriptor. Out: tiles read from shared memory. Source: the ISA manual, "Shared memory
+matrix layout"; swizzles permute 16-byte chunks by address bits 7 and up, on absolute addresses;
+without a swizzle the two byte offsets swap their roles in MN-major operands.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ __all__ = ["DEFAULT_FUEL", "replay"]
 
 DEFAULT_FUEL = 400_000
 _CHUNK_LANES = 8192
+_MOST_ELEMENTS, _MOST_THREADS = 1 << 24, 1 << 23
 
 
 def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str = "trees",
@@ -39,9 +40,13 @@ def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str 
     launch = Launch.from_json(launch)
     launch.validate(program)
     floats: Domain = Trees() if domain == "trees" else Bytes()
-    memory = Globals(program, launch, inputs)
     unsupported: Reason | None = None
     steps = 0
+    if sum(b.elements for b in launch.buffers()) > _MOST_ELEMENTS:
+        large = _too_large(launch, 0, 0) + ": give a smaller launch"
+        return ReplayResult(program.name, domain, map_digest(launch.digest(), {}), {},
+                            unsupported=Reason("too-large", large))
+    memory = Globals(program, launch, inputs)
     for site, message in program.findings:
         memory.report_at("text", message, site)
     try:
@@ -59,7 +64,31 @@ def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str 
     return ReplayResult(
         program.name, domain, map_digest(launch.digest(), outputs), outputs,
         tuple(memory.findings.values()), memory.nondeterministic, unsupported, opaque,
-        tuple(sorted(program.premises | memory.premises)), tuple(sorted(floats.inaccurate)), steps)
+        tuple(sorted(program.premises | memory.premises | _assumed(program, launch))),
+        tuple(sorted(floats.inaccurate)), steps)
+
+
+def _assumed(program: Program, launch: Launch) -> set[str]:
+    """Premises that every replay of this kernel rests on."""
+    out = {"nan-payload"}
+    if len(launch.buffers()) > 1:
+        out.add("no-alias")
+    for op in program.ops:
+        if op.name == "fapprox":
+            out.add("approx-unit")
+        elif op.name == "mma" and op.attr.d_type not in ("s32", "f64"):
+            out.add("matrix-model")
+    return out
+
+
+def _too_large(launch: Launch, threads: int, blocks: int) -> str:
+    """Why a launch does not fit, empty if it does."""
+    elements = sum(b.elements for b in launch.buffers())
+    if elements > _MOST_ELEMENTS:
+        return f"the buffers have {elements} elements, at most {_MOST_ELEMENTS} are replayed"
+    if threads * blocks > _MOST_THREADS:
+        return f"the launch has {threads * blocks} threads, at most {_MOST_THREADS} are replayed"
+    return ""
 
 
 def _run_chunks(program: Program, launch: Launch, domain: Domain, memory: Globals,
@@ -73,6 +102,9 @@ def _run_chunks(program: Program, launch: Launch, domain: Domain, memory: Global
         chosen = np.array(list(blocks), dtype=np.int64).reshape(-1, 3)
     memory.total_blocks = len(chosen)
     threads = int(np.prod(launch.block_for(program)))
+    large = _too_large(launch, threads, len(chosen))
+    if large:
+        raise Unsupported("too-large", large + ": give a smaller launch")
     size = max(1, _CHUNK_LANES // max(1, threads))
     steps = 0
     for start in range(0, len(chosen), size):

@@ -21,8 +21,9 @@ def same(a: str, b: str, **how: object) -> bool:
 def values(body: str, **how: object) -> list[int]:
     """What 32-bit integer bodies store."""
     zeros = np.zeros(256, dtype=np.uint64)
+    inputs = {"x": np.arange(256, dtype=np.uint64), "y": zeros}
     result = run(body + "st.global.u32 [%rd5], %r9;\n", domain="bytes", dtype="i32", out="i32",
-                 inputs={"x": np.arange(256, dtype=np.uint64), "y": zeros}, **how)  # type: ignore[arg-type]
+                 inputs=inputs, **how)  # type: ignore[arg-type]
     assert result.usable, result.reasons()
     return [int(v) for v in result.outputs["y"].words[1][:64]]
 
@@ -78,8 +79,8 @@ def test_halves_through_registers_and_memory() -> None:
     load = "ld.global.u32 %r9, [%rd4];\nmov.b32 {%h1, %h2}, %r9;\n"
     swap = load + "mov.b32 %r10, {%h2, %h1};\n"
     a = swap + "st.global.u32 [%rd5], %r10;\n"
-    b = swap + "st.shared.u32 [%r5], %r10;\nld.shared.b16 %h5, [%r5];\nld.shared.b16 %h6, [%r5+2];\n" \
-        "st.global.v2.b16 [%rd5], {%h5, %h6};\n"
+    b = swap + ("st.shared.u32 [%r5], %r10;\nld.shared.b16 %h5, [%r5];\n"
+                "ld.shared.b16 %h6, [%r5+2];\nst.global.v2.b16 [%rd5], {%h5, %h6};\n")
     c = load + "prmt.b32 %r10, %r9, 0, 0x1032;\nst.global.u32 [%rd5], %r10;\n"
     assert same(a, b, dtype="f16", out="f16")
     assert same(a, c, dtype="f16", out="f16")
@@ -121,7 +122,8 @@ def test_branch_on_data_becomes_a_select() -> None:
     select = (A + "setp.gt.f32 %p1, %f1, 0f00000000;\nadd.rn.f32 %f2, %f1, %f1;\n"
               "selp.f32 %f9, %f1, %f2, %p1;\n" + OUT)
     assert same(branch, select)
-    stores = A + "setp.gt.f32 %p1, %f1, 0f00000000;\n@%p1 bra L1;\nst.global.f32 [%rd5], %f1;\nL1:\n"
+    stores = A + ("setp.gt.f32 %p1, %f1, 0f00000000;\n@%p1 bra L1;\n"
+                  "st.global.f32 [%rd5], %f1;\nL1:\n")
     refused = run(stores)
     assert refused.unsupported is not None
     assert refused.unsupported.code == "data-dependent"
@@ -171,8 +173,9 @@ def test_chosen_blocks_write_their_part() -> None:
     from checker.parse import parse
     from checker.replay import replay
     from tests.replay.listing import facts, text
-    body = ("mov.u32 %r20, %ctaid.x;\nmad.lo.s32 %r21, %r20, 64, %r1;\nmul.wide.u32 %rd6, %r21, 4;\n"
-            "add.s64 %rd7, %rd1, %rd6;\nadd.s64 %rd8, %rd2, %rd6;\nld.global.f32 %f1, [%rd7];\n"
+    body = ("mov.u32 %r20, %ctaid.x;\nmad.lo.s32 %r21, %r20, 64, %r1;\n"
+            "mul.wide.u32 %rd6, %r21, 4;\nadd.s64 %rd7, %rd1, %rd6;\n"
+            "add.s64 %rd8, %rd2, %rd6;\nld.global.f32 %f1, [%rd7];\n"
             "st.global.f32 [%rd8], %f1;\n")
     program = lower(parse(text(body)))
     whole = replay(program, facts(grid=4))
