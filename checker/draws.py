@@ -105,7 +105,8 @@ def round_to(dtype: str, x: NDArray[np.float64]) -> Bits:
     else:
         top = np.uint64(((1 << ebits) - 1) << mbits)
     magnitude = np.minimum(magnitude, top)
-    return (magnitude | (sign << np.uint64(ebits + mbits))).astype(RAW[dtype])
+    out: Bits = (magnitude | (sign << np.uint64(ebits + mbits))).astype(RAW[dtype])
+    return out
 
 
 def _wide(dtype: str, w: NDArray[np.uint64]) -> Bits:
@@ -152,7 +153,8 @@ def _tiny(dtype: str, w: NDArray[np.uint64]) -> Bits:
     pick = (w >> np.uint64(8)) & np.uint64(3)
     mantissa = (w >> np.uint64(10)) & np.uint64((1 << (mbits + 1)) - 1)
     raw = np.where(pick < 2, np.uint64(0), np.where(pick == 2, mantissa >> np.uint64(1), mantissa))
-    return (raw | ((w >> np.uint64(63)) << np.uint64(ebits + mbits))).astype(RAW[dtype])
+    out: Bits = (raw | ((w >> np.uint64(63)) << np.uint64(ebits + mbits))).astype(RAW[dtype])
+    return out
 
 
 def _mirror(bits: Bits, dtype: str, stream: str, axis: tuple[int, int, int], sign: int,
@@ -239,7 +241,7 @@ def _integers(kind: str, dtype: str, w: NDArray[np.uint64]) -> Bits:
     if kind == "huge":
         width = raw.dtype.itemsize * 8
         low, high = raw.dtype.type(1 << (width - 1)), raw.dtype.type((1 << (width - 1)) - 1)
-        return np.where((w >> np.uint64(60)) & np.uint64(1) == 1, low, high)
+        raw = np.where((w >> np.uint64(60)) & np.uint64(1) == 1, low, high)
     return raw
 
 

@@ -23,9 +23,10 @@ __all__ = ["DRAWS", "differing", "draw_inputs", "find_witness"]
 #: what is tried, in order: kinds that reveal order first
 DRAWS: tuple[tuple[str, int], ...] = (
     ("normal", 1), ("cancel", 1), ("spikes", 1), ("wide", 1), ("tiny", 1), ("special", 1),
-    ("edge", 1), ("huge", 1), ("sparse", 1), ("cancel", 2), ("spikes", 2), ("wide", 2), ("normal", 2),
-    ("tiny", 2), ("huge", 2), ("special", 2), ("cancel", 3), ("spikes", 3), ("wide", 3),
-    ("spikes", 4), ("cancel", 4), ("normal", 3), ("edge", 2), ("huge", 3), ("tiny", 3), ("special", 3),
+    ("edge", 1), ("huge", 1), ("sparse", 1), ("cancel", 2), ("spikes", 2), ("wide", 2),
+    ("normal", 2), ("tiny", 2), ("huge", 2), ("special", 2), ("cancel", 3), ("spikes", 3),
+    ("wide", 3), ("spikes", 4), ("cancel", 4), ("normal", 3), ("edge", 2), ("huge", 3),
+    ("tiny", 3), ("special", 3),
 )
 
 
