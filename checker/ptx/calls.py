@@ -8,7 +8,7 @@ from __future__ import annotations
 from checker.ptx.data import TYPE_BITS
 from checker.syntax import Address, Function, Instruction, Name, Operand, Pair, Vector
 
-__all__ = ["call_parts", "is_scalar", "reachable", "used_names"]
+__all__ = ["call_parts", "reachable", "used_names", "whole_accesses"]
 
 
 def call_parts(operands: tuple[Operand, ...]) -> tuple[tuple[Operand, ...], str,
@@ -27,23 +27,27 @@ def call_parts(operands: tuple[Operand, ...]) -> tuple[tuple[Operand, ...], str,
     return results, callee.name, arguments
 
 
-def is_scalar(function: Function, name: str, size: int) -> bool:
-    """Whether every access to a `.param` variable is to all of it, so that a register will do."""
-    if size not in (1, 2, 4, 8):
-        return False
+def whole_accesses(function: Function) -> dict[str, int]:
+    """Size in bytes in which each name is accessed, 0 where it is not always the same whole.
+
+    A `.param` variable that is only accessed whole may live in a register.
+    """
+    out: dict[str, int] = {}
+
+    def saw(name: str, size: int) -> None:
+        out[name] = size if out.get(name, size) == size else 0
     for item in function.items:
         if not isinstance(item, Instruction):
             continue
         for operand in item.operands:
-            if isinstance(operand, Name) and operand.name == name:
-                return False  # its address is taken
-            if isinstance(operand, Address) and isinstance(operand.base, Name) and (
-                    operand.base.name == name):
+            if isinstance(operand, Name):
+                saw(operand.name, 0)  # its address is taken
+            elif isinstance(operand, Address) and isinstance(operand.base, Name):
                 words = item.opcode.split(".")
-                whole = TYPE_BITS.get(words[-1], 0) == 8 * size and operand.offset == 0
-                if not whole or any(w in ("v2", "v4", "v8") for w in words) or item.guard:
-                    return False
-    return True
+                plain = operand.offset == 0 and item.guard is None and not (
+                    {"v2", "v4", "v8"} & set(words))
+                saw(operand.base.name, TYPE_BITS.get(words[-1], 0) // 8 if plain else 0)
+    return out
 
 
 def reachable(kernel: Function, functions: dict[str, Function]) -> list[Function]:

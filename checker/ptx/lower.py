@@ -25,7 +25,7 @@ from checker.core import (
 )
 from checker.errors import Diagnostic, InputError, Span
 from checker.ptx.attributes import KNOWN, block_size, clustered, max_threads, target_of
-from checker.ptx.calls import call_parts, is_scalar, reachable
+from checker.ptx.calls import call_parts, reachable, whole_accesses
 from checker.ptx.context import Line, Refuse, Row, find_row
 from checker.ptx.layout import align_up, lay_out
 from checker.ptx.rows import register_all
@@ -126,6 +126,7 @@ class _Lowering:
             self.premises.add("debug-target")
         self.diagnostics: list[Diagnostic] = []
         self.active: list[str] = []
+        self.accesses: dict[str, dict[str, int]] = {}
         self.block = block_size(self.kernel.attributes)
         self.clustered = clustered(self.kernel.attributes)
         self.frame = _Frame(self.kernel)
@@ -250,10 +251,16 @@ class _Lowering:
     def _local_variables(self, frame: _Frame) -> None:
         """Local variables get addresses; `.param` ones a register or, as arrays, an address."""
         for v in frame.function.variables:
-            if v.space == "param" and is_scalar(frame.function, v.name, v.size_bytes):
+            if v.space == "param" and self._is_scalar(frame.function, v.name, v.size_bytes):
                 frame.slots[v.name] = self.temporary(8 * v.size_bytes, v.name)
             elif v.space in ("local", "param"):
                 frame.symbols[v.name] = ("local", self._local(v.size_bytes, v.align))
+
+    def _is_scalar(self, function: Function, name: str, size: int) -> bool:
+        """Whether a register will do for a `.param` variable."""
+        if function.name not in self.accesses:
+            self.accesses[function.name] = whole_accesses(function)
+        return size in (1, 2, 4, 8) and self.accesses[function.name].get(name, size) == size
 
     def _local(self, size_bytes: int, align: int) -> int:
         offset = align_up(self.local_bytes, align)
@@ -437,7 +444,7 @@ class _Lowering:
             reg = self.temporary(frame.function.registers[formal.name], formal.name)
             frame.registers[formal.name] = reg
             return reg if self.widths[reg] == 8 * size else None
-        if is_scalar(frame.function, formal.name, size):
+        if self._is_scalar(frame.function, formal.name, size):
             slot = self.temporary(8 * size, formal.name)
             frame.slots[formal.name] = slot
             return slot
