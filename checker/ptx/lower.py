@@ -47,7 +47,7 @@ from checker.syntax import (
 __all__ = ["lower_ptx"]
 
 MAX_CALL_DEPTH = 32
-MAX_OPS = 2_000_000
+MAX_OPS = 300_000
 # Words that write their first operand only, and nothing but registers ...
 _PURE = frozenset((
     "add", "sub", "mul", "mad", "fma", "div", "rem", "abs", "neg", "min", "max", "sad", "mul24",

@@ -224,3 +224,12 @@ def test_cache_policies_vanish_unless_their_value_is_used() -> None:
     assert names(program(make + hint)) == ["nop", "nop", "load"]
     used = names(program(make + hint + " st.global.b64 [%rd3], %rd2;"))
     assert used == ["special", "mov", "load", "store"]
+
+
+def test_calls_that_multiply_end_as_opaque(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checker.ptx.lower.MAX_OPS", 3000)
+    functions = "".join(f".func f{i}() {{ call f{i + 1}; call f{i + 1}; ret; }}\n"
+                        for i in range(30))
+    p = lowered(HEAD + functions + ".func f30() { ret; }\n.entry k() { call f0; ret; }\n")
+    assert "opaque" in names(p)
+    assert len(p.ops) < 4000
