@@ -1,0 +1,58 @@
+"""Small forms of the campaigns, and that a blinded checker does not pass them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from checker import api
+from corpus.campaigns import cross, morph, mutate
+from corpus.campaigns.common import kernels, spread
+from corpus.load import CorpusKernel
+
+SMALL = r"^(elementwise|activation|rope|embedding-|reductions\.row_sum_(f32|tree))"
+
+
+def _small(count: int) -> list[CorpusKernel]:
+    found = [k for k in kernels("ptx", ("sm_90",), SMALL) if k.text.count("\n") < 260]
+    return spread(found, count)
+
+
+def _mutation(kernel: CorpusKernel, count: int) -> mutate.Job:
+    return mutate.Job(kernel.name, kernel.text, kernel.isa, (dict(kernel.launch),), count, 7)
+
+
+@pytest.mark.parametrize("kernel", _small(6), ids=lambda k: k.name)
+def test_no_mutant_survives(kernel: CorpusKernel) -> None:
+    outcome = mutate.judge(_mutation(kernel, 8))
+    fates = Counter(fate for (_, fate), n in outcome.counts.items() for _ in range(n))
+    assert not outcome.survivors
+    assert fates["caught"] > 0
+
+
+def test_a_blind_checker_lets_mutants_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = _small(1)[0]
+    blind = replace(api.sign(kernel.text), text="sb1-blind", modelled=True)
+    monkeypatch.setattr(api, "sign", lambda *a, **k: blind)
+    assert mutate.judge(_mutation(kernel, 20)).survivors
+
+
+@pytest.mark.parametrize("kernel", _small(6), ids=lambda k: k.name)
+def test_rewrites_move_no_signature(kernel: CorpusKernel) -> None:
+    fates = morph.judge(morph.Job(kernel.name, kernel.text, kernel.isa, 9, 3))
+    assert [f for f in fates if f[1] != "kept"] == []
+
+
+def test_equal_signatures_replay_to_equal_maps() -> None:
+    seen: dict[tuple[str, str], set[str]] = {}
+    for kernel in kernels("ptx", ("sm_90",), r"^(rope|reductions\.row_sum_tree)"):
+        job = cross.Job(kernel.name, kernel.text, kernel.isa, (dict(kernel.launch),))
+        text, modelled, maps = cross.judge(job)
+        assert modelled
+        for launch, digest in maps.items():
+            assert not digest.startswith("finding")
+            seen.setdefault((text, launch), set()).add(digest)
+    assert seen
+    assert all(len(digests) == 1 for digests in seen.values())
