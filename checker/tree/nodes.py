@@ -7,6 +7,7 @@ Operators of floats have names of their own, so that integer rules cannot touch 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -284,6 +285,8 @@ class Forest:
         self.gathers: dict[tuple[int, bytes], Node] = {}
         self.frames: dict[Any, Any] = {}  # rewriters behind gathers, shared by all outputs
         self.implied: dict[Any, dict[Node, int]] = {}
+        self.deadline = float("inf")
+        self.work, self.max_work = 0, 120_000
         self.aligned: dict[Node, int] = {}  # sizes known to be multiples, by how masks use them
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
         self.premises: set[str] = set()  # what index arithmetic was assumed to do
@@ -291,6 +294,18 @@ class Forest:
         self.site = -1
         self.true = self.lanes_node(np.ones(lanes, dtype=bool))
         self.false = self.lanes_node(np.zeros(lanes, dtype=bool))
+
+    def spend(self) -> None:
+        """Count one unit of work; raise `Fuel` when the kernel's share (or its time) is spent.
+
+        The count decides, so that a signature does not depend on the machine; the clock is a last
+        resort that is looked at rarely.
+        """
+        self.work += 1
+        if self.work > self.max_work:
+            raise Fuel("work")
+        if not self.work & 1023 and time.monotonic() > self.deadline:
+            raise Fuel("time")
 
     # -- making
     def make(self, op: str, attr: str = "", width: int = 32, args: Sequence[Node] = (),
@@ -323,6 +338,7 @@ class Forest:
             bit = 1 << (len(self.bits) + 3)
             self.bits[bit] = node
             node.deps |= bit
+        self.spend()
         if len(self.nodes) >= self.max_nodes:
             raise Fuel("nodes")
         self.nodes.append(node)

@@ -147,7 +147,10 @@ class Rewriter:
         choice = self.options.get((node, index))
         if choice is None:
             choice = self
+            torn = any(self.options.get((node, i), self) is not self for i in range(index))
             try:
+                if torn:  # another option did not fit: neither will this one
+                    raise Conflict
                 self.h(kid)
             except Conflict:
                 assert node.table is not None
@@ -328,6 +331,7 @@ class Rewriter:
         return self.aux[node]
 
     def _hash(self, node: Node) -> Hash:
+        self.logic.forest.spend()
         fixed = self.fixed.get(node)
         self.aux[node] = None
         if fixed is not None:

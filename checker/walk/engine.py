@@ -15,7 +15,7 @@ import numpy as np
 
 from checker.core import OPS, Const, Op, Program
 from checker.tree.logic import Logic
-from checker.tree.nodes import Forest, Fuel, Node
+from checker.tree.nodes import Forest, Node
 from checker.tree.poly import Poly, constant
 from checker.tree.rules import Floats
 from checker.tree.values import Value, Values
@@ -35,14 +35,14 @@ MAX_LANES = 1024
 class Engine:
     """One walk over one program."""
 
-    def __init__(self, program: Program, seconds: float = 20.0, max_nodes: int = 60_000) -> None:
+    def __init__(self, program: Program, seconds: float = 60.0, max_nodes: int = 60_000) -> None:
         self.program = program
-        self.deadline = time.monotonic() + seconds
         block = program.block
         total = block[0] * block[1] * block[2] if block else 1
         self.known_block = block is not None and total <= MAX_LANES
         self.lanes = total if self.known_block else 1
         self.forest = Forest(self.lanes, max_nodes)
+        self.forest.deadline = time.monotonic() + seconds
         self.values = Values(self.forest)
         self.logic = Logic(self.values)
         self.ints = Ints(self.values, self.logic)
@@ -160,8 +160,7 @@ class Engine:
         targets: list[tuple[int, State]] = []
         for i in range(block.start, block.end):
             op = self.program.ops[i]
-            if time.monotonic() > self.deadline:
-                raise Fuel("time")
+            self.forest.spend()
             self.site = self.forest.site = op.site
             if OPS[op.name].kind == "control":
                 guard = self.guard_of(op)
