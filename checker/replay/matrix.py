@@ -310,11 +310,15 @@ def _elements(model: StepModel, tile: Tile, type_name: str) -> tuple[U64, Any]:
 
 
 def _products(a: U64, b: U64, part: list[int], symmetric: bool) -> U64:
-    x, y = a[..., part], b[..., part, :]
+    """Sum of the products of one step; contiguous operands are twice as fast."""
+    if part == list(range(part[0], part[0] + len(part))):
+        x, y = a[..., part[0] : part[-1] + 1], b[..., part[0] : part[-1] + 1, :]
+    else:
+        x, y = a[..., part], b[..., part, :]
     if not symmetric:
         place = np.arange(1, 2 * len(part), 2, dtype=np.uint64) * key("place").reshape(2)[0]
         x = x * (place | np.uint64(1))
-    return np.asarray(np.matmul(x, y))
+    return np.asarray(np.matmul(np.ascontiguousarray(x), np.ascontiguousarray(y)))
 
 
 def _one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
