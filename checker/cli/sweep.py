@@ -142,7 +142,7 @@ def partition(
                 answer = cache.partition(inputs, examiner, progress=progress)
     groups = group_sources(chosen, answer)
     errors = [*((e.name, e.message) for e in found.errors), *answer.errors]
-    invariant = _invariance(groups) if batch_invariant else None
+    invariant = _invariance(groups, answer) if batch_invariant else None
     if keep_equal_to is not None:
         _emit(_keep(keep_equal_to, groups, answer), output)
     elif as_json or output is not None:
@@ -235,7 +235,7 @@ def _named(source: Source) -> dict[str, Any]:
     return {"name": source.input.name, "config": source.input.config}
 
 
-def _invariance(groups: Sequence[Group]) -> list[dict[str, Any]]:
+def _invariance(groups: Sequence[Group], answer: Partition) -> list[dict[str, Any]]:
     """Per kernel: is it one proved class over all its shape buckets?"""
     rows = []
     for group in groups:
@@ -244,9 +244,12 @@ def _invariance(groups: Sequence[Group]) -> list[dict[str, Any]]:
             if label is None
         ]
         classes = len(group.classes)
+        # a kernel that reads its grid's size computes something else in another bucket
+        grid = any("same-grid" in answer.classes[label].premises for label in group.classes)
         rows.append({
             "kernel": group.kernel, "target": group.target, "buckets": len(group.sources),
-            "invariant": classes == 1 and not open_, "classes": classes, "unproved": open_,
+            "invariant": classes == 1 and not open_ and not grid, "classes": classes,
+            "unproved": open_, "reads_grid_size": grid,
             "separating": group.separation().sentence(),
         })
     return rows
@@ -323,6 +326,11 @@ def _show_group(
         )
     if len(group.classes) > 1:
         out.add("  " + apart.sentence())
+    if row is not None and row["reads_grid_size"]:
+        out.add("  the kernel reads the size of its grid, which differs between buckets")
+    assumed = sorted({code for label in group.classes for code in answer.classes[label].premises})
+    if assumed:
+        out.add(("  premises: " + " ".join(assumed), "dim"))
     why = dict(answer.unproved)
     missing = [s for s, label in zip(group.sources, group.labels, strict=True) if label is None]
     for source in missing[:render.SHOWN]:

@@ -10,18 +10,20 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from checker import knobs
 from checker.cache import Cache, Examiner, open_default, partition
 from checker.errors import SamebitsError, UsageError
-from checker.results import KernelInput, Partition, Reason
+from checker.results import EqualClass, KernelInput, Partition, Reason
 
 __all__ = ["Baseline", "Kept", "Reference", "announce", "keep_equal"]
 
 REFERENCE = "<reference>"
+Geometry = Mapping[str, tuple[Any, Any]]
 LAUNCH = ("auto", "first", "only", "always", "never")
 log = logging.getLogger("samebits.autotune")
 
@@ -90,6 +92,7 @@ def keep_equal(
     reference: Reference = 0,
     *,
     launch: str = "auto",
+    geometry: Geometry | None = None,
     store: Cache | None = None,
     examiner: Examiner | None = None,
 ) -> Kept:
@@ -100,14 +103,16 @@ def keep_equal(
     replay leaves open. "only": the static engine is not asked. "always": both for all of them.
     With the last three, kernels that agree at this launch only are kept too. The reference itself
     is always kept if it is in the list.
-    store: where answers are kept; examiner: one that was handed the kernels already.
+    geometry: grid and block of each kernel by name, where the launch facts do not say: kernels
+    that read their grid's size are equal only at the same grid. store: where answers are kept;
+    examiner: one that was handed the kernels already.
     """
     start = time.perf_counter()
     kernels = _unique(kernels)
     own = examiner is None
     asks = Examiner(store or open_default()) if examiner is None else examiner
     try:
-        kept = _keep(kernels, reference, launch, asks)
+        kept = _keep(kernels, reference, launch, {**_geometry(kernels), **(geometry or {})}, asks)
     except Exception as error:
         kept = _only_reference(kernels, reference, _why(error))
     finally:
@@ -144,8 +149,40 @@ def _only_reference(kernels: Sequence[KernelInput], reference: Reference, why: s
     return Kept((chosen,), chosen, len(kernels), failed=why)
 
 
+def _geometry(kernels: Sequence[KernelInput]) -> dict[str, tuple[Any, Any]]:
+    """Grid and block of each kernel that has launch facts."""
+    return {
+        kernel.name: (
+            str([facts.get("grid") for facts in kernel.launches]),
+            str([facts.get("block") for facts in kernel.launches]),
+        )
+        for kernel in kernels if kernel.launches
+    }
+
+
+def _split(answer: Partition, geometry: Geometry) -> Partition:
+    """Cut static classes whose premises need one grid or one block where those differ."""
+    classes: list[EqualClass] = []
+    for one in answer.classes:
+        grid, block = "same-grid" in one.premises, "same-block" in one.premises
+        whole = "same-program" in one.premises
+        if one.basis != "static" or not (grid or block or whole):
+            classes.append(one)
+            continue
+        groups: dict[Any, list[str]] = {}
+        for name in one.members:
+            known = geometry.get(name)
+            key: Any = "unknown" if whole else name
+            if known is not None:
+                key = (grid or whole) and known[0], (block or whole) and known[1]
+            groups.setdefault(key, []).append(name)
+        classes += [replace(one, members=tuple(names)) for names in groups.values()]
+    return replace(answer, classes=tuple(classes))
+
+
 def _keep(
-    kernels: Sequence[KernelInput], reference: Reference, launch: str, asks: Examiner
+    kernels: Sequence[KernelInput], reference: Reference, launch: str, geometry: Geometry,
+    asks: Examiner,
 ) -> Kept:
     if launch not in LAUNCH:
         raise UsageError(f"launch is one of {', '.join(LAUNCH)}, not {launch!r}")
@@ -166,7 +203,7 @@ def _keep(
         static = [replace(k, launches=()) for k in pool]
         if name and not answers:  # nothing else matters if the reference cannot be read
             _need(next(k for k in static if k.name == name), asks)
-        answers.append(partition(static, asks))
+        answers.append(_split(partition(static, asks), geometry))
         if signature:
             name = _by_signature(kernels, answers[-1], signature, asks)
     open_ = _open(answers[-1]) & facts
@@ -205,8 +242,11 @@ def _kept(kernels: Sequence[KernelInput], name: str, answers: Sequence[Partition
     unproved = [(k.name, why[k.name]) for k in kernels if k.name in why and k.name not in label]
     if not mine and any(name == n for n, _ in answers[-1].errors):
         raise UsageError(f"the reference cannot be read: {why[name]}")
+    kept = tuple(k.name for k in kernels if k.name in equal)
+    if not kept:
+        raise UsageError("no kernel here is proved equal to the reference")
     return Kept(
-        tuple(k.name for k in kernels if k.name in equal), name, len(kernels),
+        kept, name, len(kernels),
         basis.signature if basis else "", basis.basis if basis else "",
         basis.premises if basis else (), len(joined), tuple(unproved),
         apart.sentence() if len(joined) > 1 else "",

@@ -145,7 +145,13 @@ class Bitwise:
             first = inputs[reference].name if isinstance(reference, int) else inputs[0].name
             answer = Kept((first,), first, len(inputs), failed=why)
         else:
-            answer = keep_equal(inputs, reference, launch=launch, examiner=asks)
+            shapes = {
+                kernel.name: (_grid(tuner, one, named, kwargs), _threads(one.kernel))
+                for kernel, one in zip(inputs, good, strict=True)
+            }
+            answer = keep_equal(
+                inputs, reference, launch=launch, geometry=shapes, examiner=asks
+            )
         self.worker_seconds = asks.busy_seconds
         self._record(label, answer)
         kept_names = set(answer.names)
@@ -290,21 +296,11 @@ def launch_facts(
     None as well, unless `everything`: for launches too large to replay, and where a scalar
     argument is not part of the tuning key.
     """
-    bound = {**named, **kwargs, **one.config.all_kwargs()}
-    fn = tuner.fn
-    while not hasattr(fn, "params") and hasattr(fn, "fn"):
-        for name, rule in getattr(fn, "values", {}).items():  # @triton.heuristics
-            bound[name] = rule(bound)
-        fn = fn.fn
-    for param in getattr(fn, "params", ()):
-        if param.name not in bound and param.has_default:
-            bound[param.name] = param.default
-    grid = kwargs.get("grid")
-    grid = grid(bound) if callable(grid) else grid
+    bound = _bound(tuner, one, named, kwargs)
+    grid = _grid(tuner, one, named, kwargs)
     if grid is None:
         return None
-    shape = [int(n) for n in grid] + [1] * (3 - len(grid))
-    threads = int(one.kernel.metadata.num_warps) * _warp_size(one.kernel)
+    shape, threads = list(grid), _threads(one.kernel)
     if threads * shape[0] * shape[1] * shape[2] > MAX_LANES and not everything:
         return None
     args: list[Any] = []
@@ -326,9 +322,39 @@ def launch_facts(
     return {"grid": shape, "block": [threads, 1, 1], "args": args}
 
 
-def _warp_size(kernel: Any) -> int:
+def _bound(
+    tuner: Any, one: Compiled, named: Mapping[str, Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Every argument of the call by name: knobs, heuristics and defaults included."""
+    bound = {**named, **kwargs, **one.config.all_kwargs()}
+    fn = tuner.fn
+    while not hasattr(fn, "params") and hasattr(fn, "fn"):
+        for name, rule in getattr(fn, "values", {}).items():  # @triton.heuristics
+            bound[name] = rule(bound)
+        fn = fn.fn
+    for param in getattr(fn, "params", ()):
+        if param.name not in bound and param.has_default:
+            bound[param.name] = param.default
+    return bound
+
+
+def _grid(
+    tuner: Any, one: Compiled, named: Mapping[str, Any], kwargs: Mapping[str, Any]
+) -> tuple[int, int, int] | None:
+    """The grid that the call would launch; None where there is none."""
+    grid = kwargs.get("grid")
+    grid = grid(_bound(tuner, one, named, kwargs)) if callable(grid) else grid
+    if grid is None:
+        return None
+    x, y, z = [int(n) for n in grid] + [1] * (3 - len(grid))
+    return x, y, z
+
+
+def _threads(kernel: Any) -> int:
+    """Threads in a block of a compiled kernel."""
     target = getattr(kernel.metadata, "target", None)
-    return int(getattr(target, "warp_size", 0) or getattr(kernel.metadata, "warp_size", 32))
+    warp = int(getattr(target, "warp_size", 0) or getattr(kernel.metadata, "warp_size", 32))
+    return int(kernel.metadata.num_warps) * warp
 
 
 def _parameters(one: Compiled) -> int:

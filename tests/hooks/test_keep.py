@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ def test_references_of_each_sort(
     (9, "IndexError"),
     ("sb1-0000", "no kernel here has the signature sb1-0000"),
     (Baseline("missing.lock", "gemm"), "FileNotFoundError"),
+    (kernel("other", "fold 99"), "no kernel here is proved equal"),
 ])
 def test_a_failed_check_keeps_the_first_and_says_why(
     sweep: list[KernelInput], reference: Any, why: str
@@ -124,6 +126,24 @@ def test_the_replay_may_come_first_or_alone() -> None:
     kept = keep_equal(sweep, launch="only")
     assert (kept.names, kept.basis) == (("a", "b"), "launch")
     assert keep_equal(sweep, "c", launch="only").failed
+
+
+def test_kernels_that_read_their_grid_are_equal_at_one_grid_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import checker
+    from tests import toy_engine
+
+    def classify(items: Any, errors: Any = ()) -> Any:
+        answer = toy_engine.classify(items, errors)
+        made = tuple(replace(c, premises=("same-grid",)) for c in answer.classes)
+        return replace(answer, classes=made)
+
+    monkeypatch.setattr(checker.api, "classify", classify)  # type: ignore[attr-defined]
+    sweep = [kernel(name, "fold 1") for name in "abc"]
+    assert keep_equal(sweep).names == ("a",)  # nothing is known of their grids
+    shapes = {"a": ((4, 1, 1), 128), "b": ((8, 1, 1), 128), "c": ((4, 1, 1), 64)}
+    assert keep_equal(sweep, geometry=shapes).names == ("a", "c")
 
 
 def test_names_need_not_be_unique_and_nothing_is_no_error() -> None:
