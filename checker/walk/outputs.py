@@ -325,22 +325,28 @@ def group_outputs(engine: Engine) -> list[OutputGroup]:
         find_pivots(engine, slot.address, "", unit[slot.event.base], pivots)
         guard = elementwise_guard(engine, slot.guard, pivots,
                                   slot.at // max(unit[slot.event.base], 1))
-        try:
-            rewriter = _rewriter(engine, rewriters, slot, guard, pivots)
-            _add_rows(engine, buffers, slot, guard, pivots, rewriter)
-        except Conflict:  # the tile is part of the tree: the block index is the coordinate
-            pivots = {a: Pivot(a, p.y, p.scale, 0, p.lifted, p.others) for a, p in pivots.items()}
-            rewriter = _rewriter(engine, rewriters, slot, guard, pivots)
-            _add_rows(engine, buffers, slot, guard, pivots, rewriter)
+        raw = {a: Pivot(a, p.y, p.scale, 0, p.lifted, p.others) for a, p in pivots.items()}
+        # where lanes with different offsets look at one value the tile is part of the tree:
+        # then the block index is the coordinate, or, at last, everything stays as it is
+        for attempt, known in ((pivots, True), (raw, True), ({}, False)):
+            try:
+                rewriter = _rewriter(engine, rewriters, slot, guard, attempt, known)
+                _add_rows(engine, buffers, slot, guard, attempt, rewriter)
+                break
+            except Conflict:
+                continue
     return [_finish(engine, base, kind, by_shape) for (base, kind), by_shape in buffers.items()]
 
 
 def _rewriter(engine: Engine, made: dict[Any, Rewriter], slot: Slot, guard: Node,
-              pivots: dict[Node, Pivot]) -> Rewriter:
-    memo = (tuple((a.serial, p.scale, _bytes(p.offset)) for a, p in pivots.items()),
+              pivots: dict[Node, Pivot], use_guard: bool) -> Rewriter:
+    memo = (use_guard, tuple((a.serial, p.y.serial, p.scale, _bytes(p.offset),
+                              tuple((tuple(x.serial for x in m), c) for m, c in p.others))
+                             for a, p in pivots.items()),
             slot.guard.serial, guard.serial, slot.lanes.tobytes())
     if memo not in made:
-        known = {*_conj(slot.guard), *_conj(guard)}
+        known = [*_conj(slot.guard), *(k for k in _conj(guard) if k not in _conj(slot.guard))]
+        known = known if use_guard else []
         made[memo] = Rewriter(engine.logic, pivots.values(), known, slot.lanes)
     return made[memo]
 
