@@ -13,6 +13,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def bitwise_inductor(
 
 def _filter(tuner: Any, args: Any, kwargs: Any, store: Cache | None) -> Kept:
     """Cut `tuner.launchers` to the class of the first; returns what was kept."""
-    from checker.hooks.triton import overlapping
+    from checker.hooks.triton import broken_premise, overlapping
 
     launchers = list(tuner.launchers)
     inputs = []
@@ -91,12 +92,16 @@ def _filter(tuner: Any, args: Any, kwargs: Any, store: Cache | None) -> Kept:
                   "num_stages": launcher.config.num_stages}
         name = ", ".join(f"{key}={value}" for key, value in config.items())
         inputs.append(KernelInput(f"{number}: {name}", text, isa, config=config))
-    shared = overlapping({**dict(zip(tuner.fn.arg_names, args, strict=False)), **kwargs})
+    arguments = {**dict(zip(tuner.fn.arg_names, args, strict=False)), **kwargs}
+    shared = overlapping(arguments)
     if shared:
         kept = Kept((inputs[0].name,), inputs[0].name, len(inputs),
                     failed=f"the arguments {shared} overlap")
     else:
         kept = keep_equal(inputs, 0, launch="never", store=store)
+        broken = broken_premise(kept.premises, tuner.triton_meta["signature"], (), arguments)
+        if broken:
+            kept = replace(kept, names=(inputs[0].name,), failed=broken)
     names = set(kept.names)
     tuner.launchers = [
         launcher for launcher, one in zip(launchers, inputs, strict=True) if one.name in names

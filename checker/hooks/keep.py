@@ -248,9 +248,15 @@ def _kept(kernels: Sequence[KernelInput], name: str, answers: Sequence[Partition
     return Kept(
         kept, name, len(kernels),
         basis.signature if basis else "", basis.basis if basis else "",
-        basis.premises if basis else (), len(joined), tuple(unproved),
+        _premises(answers, equal), len(joined), tuple(unproved),
         apart.sentence() if len(joined) > 1 else "",
     )
+
+
+def _premises(answers: Sequence[Partition], equal: set[str]) -> tuple[str, ...]:
+    """Everything that was assumed on the way from the reference to what is kept."""
+    used = [one for answer in answers for one in answer.classes if equal & set(one.members)]
+    return tuple(sorted({code for one in used for code in one.premises}))
 
 
 def _names(kernels: Sequence[KernelInput]) -> set[str]:

@@ -23,7 +23,9 @@ from checker.errors import UsageError
 from checker.hooks.keep import Baseline, Kept, announce, keep_equal
 from checker.results import KernelInput
 
-__all__ = ["Bitwise", "Compiled", "bitwise", "launch_facts", "overlapping"]
+__all__ = [
+    "Bitwise", "Compiled", "bitwise", "broken_premise", "launch_facts", "overlapping",
+]
 
 LIMIT_SECONDS = 60.0
 MAX_LANES = 2**18  # threads of a launch that is still replayed
@@ -152,6 +154,13 @@ class Bitwise:
             answer = keep_equal(
                 inputs, reference, launch=launch, geometry=shapes, examiner=asks
             )
+            broken = broken_premise(
+                answer.premises, good[0].kernel.src.signature, getattr(tuner, "keys", ()),
+                {**named, **kwargs},
+            )
+            if broken:
+                first = answer.reference if answer.reference in answer.names else answer.names[0]
+                answer = replace(answer, names=(first,), failed=broken)
         self.worker_seconds = asks.busy_seconds
         self._record(label, answer)
         kept_names = set(answer.names)
@@ -320,6 +329,29 @@ def launch_facts(
         return None
     args += [None] * (_parameters(one) - len(args))
     return {"grid": shape, "block": [threads, 1, 1], "args": args}
+
+
+def broken_premise(
+    premises: Sequence[str], kinds: Mapping[str, Any], keys: Sequence[str],
+    arguments: Mapping[str, Any],
+) -> str:
+    """Return a premise on an argument that this call, or another with its key, may not keep.
+
+    kinds: Triton's signature, name to type; keys: arguments that the tuning key holds.
+    """
+    names = [name for name, kind in kinds.items() if kind != "constexpr"]
+    for code in premises:
+        hit = re.fullmatch(r"divisible:arg(\d+(?:,\d+)*)%(\d+)", code)
+        for index in (int(i) for i in hit[1].split(",")) if hit else ():
+            name, by = names[index], int(hit[2]) if hit else 1
+            value: Any = arguments.get(name)
+            value = value.data_ptr() if hasattr(value, "data_ptr") else value
+            if not isinstance(value, int) or value % by:
+                return f"this call breaks the premise {code} ({name})"
+            # Triton compiles anew for an argument that is not divisible by 16
+            if (value % 16 or 16 % by) and name not in keys:
+                return f"the premise {code} needs {name} in the tuning key"
+    return ""
 
 
 def _bound(

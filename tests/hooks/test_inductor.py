@@ -21,6 +21,7 @@ class CachingAutotuner:
 
     def __init__(self, *bodies: str, asm: bool = True) -> None:
         self.fn = SimpleNamespace(__name__="triton_red_fused_sum_0", arg_names=["x", "y"])
+        self.triton_meta = {"signature": {"x": "*fp16", "y": "*fp16", "R0_BLOCK": "constexpr"}}
         self.compile_results = []
         self.launchers = []
         for number, body in enumerate(bodies):

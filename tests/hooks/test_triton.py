@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -211,6 +212,29 @@ def test_overlapping_arguments_are_left_to_the_replay(launch: str) -> None:
     assert all(k.launches for k in EXAMINED if k.name in hook.report.names)
     assert timed(kernel) == {"64", "512"}
     assert EXAMINED[-1].launches[0]["args"][1]["alias"] == "x"
+
+
+@pytest.mark.parametrize(("premise", "key", "failed"), [
+    ("divisible:arg2%4", ["n"], ""),
+    ("divisible:arg2%8", ["n"], "this call breaks the premise divisible:arg2%8 (n)"),
+    ("divisible:arg2%4", [], "the premise divisible:arg2%4 needs n in the tuning key"),
+    ("divisible:arg0%16", [], ""),
+])
+def test_premises_on_arguments_are_checked(
+    premise: str, key: list[str], failed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def classify(items: Any, errors: Any = ()) -> Any:
+        answer = toy_engine.classify(items, errors)
+        return replace(answer, classes=tuple(
+            replace(one, premises=(premise,)) for one in answer.classes))
+
+    monkeypatch.setattr(checker.api, "classify", classify)  # type: ignore[attr-defined]
+    hook = bitwise(launch="never")
+    kernel = hook(triton.autotune(configs=configs(), key=key)(rowsum))
+    call(kernel, 60)
+    assert hook.report is not None
+    assert hook.report.failed == failed
+    assert len(hook.report.names) == (1 if failed else 2)
 
 
 def test_grid_functions_and_heuristics() -> None:
