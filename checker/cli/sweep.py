@@ -138,7 +138,7 @@ def partition(
         else:
             store = Cache(None) if no_cache else open_default()
             workers = jobs_for(jobs, len(chosen))
-        with Examiner(store, jobs=workers, limit_seconds=limit) as examiner:
+            with Examiner(store, jobs=workers, limit_seconds=limit) as examiner:
                 answer = cache.partition(inputs, examiner, progress=progress)
     groups = group_sources(chosen, answer)
     errors = [*((e.name, e.message) for e in found.errors), *answer.errors]
