@@ -18,8 +18,10 @@ import xxhash
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, ordered, unordered
 from checker.tree.poly import Poly, constant
 
-__all__ = ["GATHER_BIT", "LOW_BITS", "SELECT_BIT", "SIZE_BIT", "Forest", "Fuel", "Hasher", "Node", "hash_members",
-           "hash_node", "hash_poly", "hash_select"]
+__all__ = [
+    "GATHER_BIT", "LOW_BITS", "SELECT_BIT", "SIZE_BIT", "Forest", "Fuel", "Hasher", "Node",
+    "hash_members", "hash_node", "hash_poly", "hash_select",
+]
 
 GATHER_BIT = 2  # a gather lies below
 SIZE_BIT = 4  # a comparison with a size lies below

@@ -145,8 +145,6 @@ class _Runner:
                 return None
             edges += current.exits
             count += 1
-        for _target, out in edges:
-            out.path = self.path
         return edges
 
     def _iterate(self, start: State, keep: bool = False) -> Iteration:

@@ -524,7 +524,7 @@ def index_forms(at: Poly) -> list[tuple[dict[Any, Any], Any]]:
     for mono, c in at.terms.items():
         counted = tuple(a for a in mono if a.op == "kappa")
         rest = tuple(a for a in mono if a.op != "kappa")
-        symbols, literal = groups.setdefault(rest, ({}, 0))
+        symbols, _literal = groups.setdefault(rest, ({}, 0))
         if counted:
             symbols[counted] = c
         else:
@@ -553,7 +553,7 @@ def _mask_group(v: dict[Any, Any], first: Any, form: tuple[dict[Any, Any], Any],
     low = table // unit
     high = low + (size // unit - 1 if unit <= 8 and size % unit == 0 else 0)
     zeros = min((c & -c).bit_length() - 1 for c in v.values())
-    for k in range(0, min(zeros, 8) + 1):
+    for k in range(min(zeros, 8) + 1):
         if bool((first >> k == low >> k).all()) and bool((first >> k == high >> k).all()):
             return 1 << k
     return 0

@@ -235,3 +235,53 @@ def test_a_scalar_access_tests_itself() -> None:
     shared = wrong[0] + "setp.lt.s32 %p1, %r12, %r1;" + wrong[1] + \
         "sub.s32 %r13, %r12, 1;\n    setp.lt.s32 %p1, %r13, %r1;" + wrong[2]
     assert not equal(near, shared)
+
+
+def test_literal_loops_are_straight_line() -> None:
+    """A loop with a literal trip count is what its unrolling is; another count is not."""
+    def body(count: int) -> str:
+        return text(f"""
+    mul.wide.u32 %rd10, %r2, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    mov.f32 %f2, 0f00000000;
+    mov.u32 %r11, 0;
+$again:
+    ld.global.f32 %f1, [%rd11];
+    add.rn.f32 %f2, %f2, %f1;
+    add.s64 %rd11, %rd11, 256;
+    add.s32 %r11, %r11, 1;
+    setp.lt.u32 %p1, %r11, {count};
+    @%p1 bra $again;
+    add.s64 %rd12, %rd3, %rd10;
+    st.global.f32 [%rd12], %f2;""")
+
+    unrolled = text("\n".join(
+        ["    mul.wide.u32 %rd10, %r2, 4;\n    add.s64 %rd11, %rd1, %rd10;",
+         "    mov.f32 %f2, 0f00000000;"]
+        + [f"    ld.global.f32 %f1, [%rd11+{256 * i}];\n    add.rn.f32 %f2, %f1, %f2;"
+           for i in range(3)]
+        + ["    add.s64 %rd12, %rd3, %rd10;\n    st.global.f32 [%rd12], %f2;"]))
+    assert equal(body(3), unrolled)
+    assert not equal(body(4), unrolled)
+
+
+def test_branches_are_selects() -> None:
+    """An if/else with a data condition is the select of both sides, in this order only."""
+    head = """
+    mul.wide.u32 %rd10, %r2, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    ld.global.f32 %f1, [%rd11];
+    setp.gt.f32 %p1, %f1, 0f00000000;
+"""
+    tail = """
+    add.s64 %rd12, %rd3, %rd10;
+    st.global.f32 [%rd12], %f3;"""
+    branch = text(head + """    @%p1 bra $yes;
+    neg.f32 %f3, %f1;
+    bra.uni $join;
+$yes:
+    mov.f32 %f3, %f1;
+$join:""" + tail)
+    select = "    neg.f32 %f2, %f1;\n    selp.f32 %f3, {}, %p1;"
+    assert equal(branch, text(head + select.format("%f1, %f2") + tail))
+    assert not equal(branch, text(head + select.format("%f2, %f1") + tail))
