@@ -1,0 +1,227 @@
+"""Rows: buffers (resource descriptors) and loads straight to LDS.
+
+An access out of its descriptor's range loads 0 and stores nothing. Source: CDNA3 ISA 9.1.
+"""
+
+from __future__ import annotations
+
+from checker.core import Const, Mem, Source
+from checker.gcn.context import Context
+from checker.gcn.emitter import TRUE, fits
+from checker.gcn.machine import M0, Unmodelled
+from checker.gcn.rows.table import row
+from checker.gcn.rows.transfer import (
+    LOADS,
+    NAMES,
+    STORES,
+    Shape,
+    address64,
+    deliver,
+    load,
+    mem_of,
+    scalar_offset,
+    store,
+    stored,
+)
+from checker.syntax import Immediate, Name
+
+__all__ = ["buffer_base", "buffer_offset", "in_range"]
+
+ZERO = Const(0, 32)
+
+
+# --- buffers
+
+
+def buffer_offset(c: Context, vaddr: int, soffset: int) -> Source:
+    """The byte offset into the buffer; structured and swizzled buffers are refused."""
+    if c.flag("idxen") or c.flag("addr64") or c.flag("tfe") or c.flag("lwe"):
+        raise Unmodelled("structured buffer access")
+    offset: Source = fits(c.number("offset"), 32)
+    if c.flag("offen"):
+        offset = c.e.add(c.raw32(c.operand(vaddr)), offset)
+    op = c.operand(soffset)
+    if isinstance(op, Name) and op.name == "null":
+        return offset
+    return c.e.add(offset, c.raw32(op))
+
+
+def buffer_base(c: Context, words: list[Source], i: int) -> Source:
+    """The 48-bit base address in operand i; the stride field must be 0 or unused."""
+    e = c.e
+    high = words[1]
+    _plain_descriptor(c, words[3])
+    if e.is_pointer_high(high) or (e.is_short(high) and not isinstance(high, Const)):
+        file, n, _ = c.index(i)
+        return c.m.read64(file, n, c.m.exec)
+    found = e.definition(high)
+    if isinstance(high, Const):
+        if high.bits >> 16 & 0x3FFF and high.bits >> 30:
+            raise Unmodelled("swizzled buffer")
+        return e.pack(words[0], Const(high.bits & 0xFFFF, 32))
+    if found is not None and found[0] == "ior":
+        for x, y in (found[1], found[1][::-1]):
+            if isinstance(y, Const) and y.bits & 0xFFFF == 0 and y.bits >> 30 in (0, 1):
+                return e.pack(words[0], x if e.is_short(x) else e.and_(x, Const(0xFFFF, 32)))
+    return e.pack(words[0], e.and_(high, Const(0xFFFF, 32)))
+
+
+def _plain_descriptor(c: Context, flags: Source) -> None:
+    """The fourth word must say: a buffer, no thread id added, raw range check."""
+    if not isinstance(flags, Const):
+        raise Unmodelled("buffer descriptor whose flags are not known")
+    if flags.bits & 0xC0800000 or (c.target.major >= 10 and flags.bits >> 28 & 3 != 3):
+        raise Unmodelled(f"buffer descriptor flags {flags.bits:#x}")
+
+
+def _conditional(c: Context, offset: Source) -> tuple[Source, Source, Source] | None:
+    """(condition, offset, far offset) if the offset is `condition ? offset : 0x80000000`."""
+    found = c.e.definition(offset)
+    if found is None or found[0] != "select":
+        return None
+    cond, a, b = found[1]
+    if isinstance(b, Const):
+        return cond, a, b
+    return (c.e.pnot(cond), b, a) if isinstance(a, Const) else None
+
+
+def in_range(c: Context, words: list[Source], offset: Source, size: int
+              ) -> tuple[Source, Source]:
+    """(predicate, offset to use): the whole access must end below num_records."""
+    e = c.e
+    records = words[2]
+    if size > 1:
+        e.premises.add("buffer-range-whole")
+    split = _conditional(c, offset)
+    far = c.m.constant(split[2]) if split is not None else None
+    if split is not None and isinstance(records, Const) and far is not None and \
+            far + size > records.bits:
+        cond, near = split[0], split[1]
+        inside, _ = in_range(c, words, near, size)
+        return e.pand(cond, inside), near
+    if isinstance(records, Const):
+        if records.bits >= 0xFFFFFFFF:
+            return TRUE, offset
+        if records.bits < size:
+            return Const(0, 1), offset
+        return e.icmp("le", offset, Const(records.bits - size, 32), "u32"), offset
+    end = e.add(e.zext(offset, 64), Const(size, 64), 64)
+    return e.icmp("le", end, e.zext(records, 64), "u64"), offset
+
+
+def _buffer_load(c: Context, words: list[Source], offset: Source, shape: Shape, under: Source,
+                 at: int) -> list[Source]:
+    e = c.e
+    inside, near = in_range(c, words, offset, shape.count * shape.width // 8)
+    address = e.add(buffer_base(c, words, at), e.zext(near, 64), 64)
+    dst = tuple(e.registers.temp(shape.width) for _ in range(shape.count))
+    guard = e.pand(inside, under)
+    if guard != under or guard == Const(0, 1):
+        for reg in dst:
+            e.op("mov", (reg,), (Const(0, shape.width),), shape.width)
+    if guard != Const(0, 1):
+        e.op("load", dst, (address,), mem_of(c, "global", shape, 0), c.m.guard(guard))
+    return list(dst)
+
+
+@row(" ".join(f"buffer_load_{n}" for n in LOADS))
+def buffer_load(c: Context) -> None:
+    """D = memory of a buffer; out of range gives 0. With `lds`: to LDS at m0 + offset + lane."""
+    shape = NAMES[c.base[12:]]
+    c.counter = "vmem"
+    to_lds = c.flag("lds")
+    at = 0 if to_lds else 1
+    words = c.registers(at + 1, 4)
+    local = _is_scratch(c, at + 1)
+    if local and not to_lds:
+        deliver(c, 0, shape, load(c, _private(c, at, at + 2), mem_of(c, "local", shape, 0),
+                                    c.m.exec))
+        return
+    offset = buffer_offset(c, at, at + 2)
+    values = _buffer_load(c, words, offset, shape, c.m.exec, at + 1)
+    if to_lds:
+        _to_lds(c, shape, values)
+    else:
+        deliver(c, 0, shape, values)
+
+
+@row(" ".join(f"buffer_store_{n}" for n in STORES), dsts=0)
+def buffer_store(c: Context) -> None:
+    """Memory of a buffer = S; out of range stores nothing."""
+    shape = NAMES[c.base[13:]]
+    c.counter = "vmem_store"
+    values = stored(c, 0, shape)
+    words = c.registers(2, 4)
+    if _is_scratch(c, 2):
+        store(c, _private(c, 1, 3), values, mem_of(c, "local", shape, 0), c.m.exec)
+        return
+    offset = buffer_offset(c, 1, 3)
+    inside, near = in_range(c, words, offset, shape.count * shape.width // 8)
+    address = c.e.add(buffer_base(c, words, 2), c.e.zext(near, 64), 64)
+    store(c, address, values, mem_of(c, "global", shape, 0), c.e.pand(inside, c.m.exec))
+
+
+def _is_scratch(c: Context, i: int) -> bool:
+    """True if the descriptor is the one of the private segment."""
+    file, n, _ = c.index(i)
+    symbol = c.m.symbols.get((file, n))
+    return isinstance(symbol, tuple) and symbol[1] == "private"
+
+
+def _private(c: Context, vaddr: int, soffset: int) -> Source:
+    """Address in private memory: the scalar part counts the whole wave's bytes."""
+    e = c.e
+    op = c.operand(soffset)
+    base: Source = ZERO if isinstance(op, Immediate) and op.value == 0 else \
+        e.int2("shr_u", c.raw32(op), Const(6 if c.wave == 64 else 5, 32), 32)
+    if c.flag("offen"):
+        base = e.add(base, c.raw32(c.operand(vaddr)))
+    return e.add(base, fits(c.number("offset"), 32))
+
+
+def _to_lds(c: Context, shape: Shape, values: list[Source], offset: int = 0) -> None:
+    """LDS[m0 + offset + lane * size] = values; the compiler orders it by the vector counter."""
+    e = c.e
+    size = max(4, shape.count * shape.width // 8)
+    c.reads.add(("s", M0))
+    start = e.and_(c.m.read("s", M0), Const(0xFFFF, 32))
+    c.used.add("offset")
+    start = e.add(start, fits(c.number("offset"), 32))
+    lane = e.laneid()
+    at = e.add(start, e.pure("imul", 32, (lane, Const(size, 32)), 32))
+    if shape.width < 32:
+        values = [e.sext(values[0], 32) if shape.signed else e.zext(values[0], 32)]
+    c.counter = "vmem_lds"
+    e.premises.add("lds-copy-waits")
+    store(c, at, values, Mem("shared", 32, shape.count, 0, 4), c.m.exec)
+
+
+@row("global_load_lds_dword global_load_lds_dwordx3 global_load_lds_dwordx4 global_load_lds_ubyte "
+     "global_load_lds_sbyte global_load_lds_ushort global_load_lds_sshort", dsts=0)
+def global_load_lds(c: Context) -> None:
+    """LDS = memory, at m0 + offset + lane."""
+    shape = NAMES[c.base[16:]]
+    address, offset = address64(c, 0, 1)
+    values = load(c, address, mem_of(c, "global", shape, offset), c.m.exec)
+    _to_lds(c, shape, values, offset)
+
+
+# --- scalar loads from buffers
+
+
+@row(" ".join(f"s_buffer_load_{n}" for n in ("dword", "dwordx2", "dwordx4", "dwordx8", "b32", "b64",
+                                             "b128", "b256")))
+def s_buffer_load(c: Context) -> None:
+    """D = memory of a buffer, one value per wave; out of range gives 0."""
+    name = c.base[14:]
+    count = int(name[6:] or 1) if name.startswith("dword") else int(name[1:]) // 32
+    offset, register = scalar_offset(c)
+    _, d, _ = c.index(0)
+    c.counter = "smem"
+    words = c.registers(1, 4)
+    at = c.e.add(register if register is not None else ZERO, fits(offset, 32))
+    for k in range(count):
+        here = c.e.add(at, Const(4 * k, 32))
+        value = _buffer_load(c, words, here, Shape(32), TRUE, 1)[0]
+        c.e.uniform.add(value)
+        c.put_at("s", d + k, value)
