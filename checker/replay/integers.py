@@ -387,10 +387,26 @@ def _sign_extend(v: V, w: int, mask: Mask | None) -> V:
     bits = bits_of(v, mask)
     if bits is not None:
         return Conc(BITS["sext"](bits, (v.w, w)), w)
-    if isinstance(v, Pack) and isinstance(v.parts[-1], Conc) and not (
-            v.parts[-1].bits.astype(np.uint64) >> np.uint64(v.parts[-1].w - 1)).any():
-        return make_pack([v, const(0, w - v.w)])
-    return _opaque("sext", (v.w, w), [v], w)
+    if isinstance(v, Pack):
+        top = v.parts[-1]
+        if isinstance(top, Conc) and not (top.bits.astype(np.uint64) >> np.uint64(top.w - 1)).any():
+            return make_pack([v, const(0, w - v.w)])
+        if isinstance(top, Hash) and top.made is not None and top.made[0] == "sign fill" and len(
+                v.parts) == 2 and v.parts[0] is top.made[1]:
+            return _sign_extend(v.parts[0], w, mask)
+    return make_pack([v, _sign_fill(v, w - v.w)])
+
+
+def _sign_fill(v: V, count: int) -> V:
+    """`count` copies of a value's top bit, apart from the value itself."""
+    h, f = hash_of(v)
+    out = Hash(combine(key(f"sign fill {v.w} {count}"), h), (f & POISON) | MNZ, count, None,
+               ("sign fill", v))
+    known = np.asarray(conc_mask(f))
+    if known.any():
+        sign = (h[1] >> np.uint64(v.w - 1)) & np.uint64(1)
+        out = _with_known(out, known, np.where(sign != 0, np.uint64(ones(count)), np.uint64(0)))
+    return out
 
 
 def _shr_s(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
@@ -473,7 +489,7 @@ def _zext(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
 
 
 def _sext(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
-    return _sign_extend(values[0], w, mask) if isinstance(values[0], Pack) else None
+    return _sign_extend(values[0], w, mask)
 
 
 # --- sums ---------------------------------------------------------------------------------------
