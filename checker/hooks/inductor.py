@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from checker.cache import Cache
+from checker.hooks.calls import broken_premise, overlapping
 from checker.hooks.keep import Kept, announce, keep_equal
 from checker.results import KernelInput
 
@@ -82,8 +83,6 @@ def bitwise_inductor(
 
 def _filter(tuner: Any, args: Any, kwargs: Any, store: Cache | None) -> Kept:
     """Cut `tuner.launchers` to the class of the first; returns what was kept."""
-    from checker.hooks.triton import broken_premise, overlapping
-
     launchers = list(tuner.launchers)
     inputs = []
     for number, launcher in enumerate(launchers):

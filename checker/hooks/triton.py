@@ -11,48 +11,28 @@ Written for Triton 3.4 to 3.9. Nothing here raises into the tuner.
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from checker.cache import Cache, Examiner, open_default
 from checker.errors import UsageError
+from checker.hooks.calls import (
+    Compiled,
+    broken_premise,
+    grid_of,
+    launch_facts,
+    overlapping,
+    threads_of,
+)
 from checker.hooks.keep import Baseline, Kept, announce, keep_equal
 from checker.results import KernelInput
 
-__all__ = [
-    "Bitwise", "Compiled", "bitwise", "broken_premise", "launch_facts", "overlapping",
-]
+__all__ = ["Bitwise", "bitwise"]
 
 LIMIT_SECONDS = 60.0
-MAX_LANES = 2**18  # threads of a launch that is still replayed
-MAX_ELEMENTS = 2**24  # elements of all its buffers
-MAX_VALUES = 2**14  # elements of an integer buffer whose contents go into the launch facts
-_PTX_HEADER = re.compile(r"\.entry\s+[\w$]+\s*\((.*?)\n\s*\)", re.S)
-_PTX_PARAM = re.compile(r"^\s*\.param\b", re.M)
-_SCALARS = {"fp16": "f16", "bf16": "bf16", "fp32": "f32", "fp64": "f64"}
-_POINTEES = {
-    "fp16": "f16", "bf16": "bf16", "fp32": "f32", "fp64": "f64", "fp8e4nv": "e4m3",
-    "fp8e5": "e5m2", "i1": "u8", "i8": "i8", "u8": "u8", "i16": "i16", "u16": "u16", "i32": "i32",
-    "u32": "u32", "i64": "i64", "u64": "u64",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """One configuration: its assembly, or why there is none."""
-
-    config: Any
-    name: str
-    text: str = ""
-    isa: str = ""
-    kernel: Any = None
-    error: str = ""
-
-
 class Bitwise:
     """A pruning function for `early_config_prune`, and a decorator for an autotuned kernel.
 
@@ -111,28 +91,13 @@ class Bitwise:
         self, configs: list[Any], before: list[Any], named: dict[str, Any], kwargs: dict[str, Any],
         asks: Examiner,
     ) -> list[Any]:
-        tuner = self._tuner or _calling_tuner(self)
-        label = getattr(getattr(tuner, "base_fn", None), "__name__", "kernel")
-        shared, launch = overlapping({**named, **kwargs}), self.launch
-        if shared and launch in ("always", "first"):
-            launch = "only"  # the static engine takes arguments for disjoint
-        start = time.perf_counter()
+        call = _Call(self._tuner or _calling_tuner(self), named, kwargs, self.launch)
+        label = getattr(getattr(call.tuner, "base_fn", None), "__name__", "kernel")
         asked = self.reference
         if isinstance(asked, int):  # of the configurations as they were written down
             asked = before[asked]
-        outside = _outside(asked, configs, before)
-        compiled: list[Compiled] = []
-        inputs: list[KernelInput] = []
-        for config in [*configs, *outside]:
-            one = _compile(tuner, config, named, kwargs)
-            if any(one.name == other.name for other in compiled):
-                one = replace(one, name=f"{one.name} #{len(compiled)}")
-            compiled.append(one)
-            if one.text:  # examined by a worker while the next one is compiled
-                kernel = _input(tuner, one, named, kwargs, launch)
-                inputs.append(kernel)
-                replays = launch in ("first", "only") and bool(kernel.launches)
-                asks.submit(kernel if replays else replace(kernel, launches=()), replays)
+        start = time.perf_counter()
+        compiled = call.compile([*configs, *_outside(asked, configs, before)], asks)
         self.compile_seconds = time.perf_counter() - start
         good = [one for one in compiled[: len(configs)] if not one.error]
         if not good:
@@ -140,41 +105,72 @@ class Bitwise:
             kept = Kept(("",), str(configs[0]), len(configs), failed=f"nothing compiles: {why}")
             self._record(label, kept)
             return configs[:1]
-        inputs = inputs[: len(good)]
-        reference = _reference(asked, good, compiled[len(configs):])
-        if shared and launch != "only":
-            why = f"the arguments {shared} overlap: give launch=\"only\" to decide that"
-            first = inputs[reference].name if isinstance(reference, int) else inputs[0].name
-            answer = Kept((first,), first, len(inputs), failed=why)
-        else:
-            shapes = {
-                kernel.name: (_grid(tuner, one, named, kwargs), _threads(one.kernel))
-                for kernel, one in zip(inputs, good, strict=True)
-            }
-            answer = keep_equal(
-                inputs, reference, launch=launch, geometry=shapes, examiner=asks
-            )
-            broken = broken_premise(
-                answer.premises, good[0].kernel.src.signature, getattr(tuner, "keys", ()),
-                {**named, **kwargs},
-            )
-            if broken:
-                first = answer.reference if answer.reference in answer.names else answer.names[0]
-                answer = replace(answer, names=(first,), failed=broken)
+        answer = call.decide(good, _reference(asked, good, compiled[len(configs):]), asks)
         self.worker_seconds = asks.busy_seconds
         self._record(label, answer)
-        kept_names = set(answer.names)
-        kept_configs = [
-            one.config for one, kernel in zip(good, inputs, strict=True)
-            if kernel.name in kept_names
-        ]
-        return kept_configs or [good[0].config]
+        return [one.config for one in good if one.name in answer.names] or [good[0].config]
 
     def _record(self, label: str, kept: Kept) -> None:
         self.report = kept
         self.reports.append((label, kept))
         if self.log:
             announce(kept.line(label, self.compile_seconds))
+
+
+class _Call:
+    """One call of the tuned kernel: what it would launch, and the check at it."""
+
+    def __init__(
+        self, tuner: Any, named: dict[str, Any], kwargs: dict[str, Any], launch: str
+    ) -> None:
+        self.tuner, self.named, self.kwargs = tuner, named, kwargs
+        self.arguments = {**named, **kwargs}
+        self.shared = overlapping(self.arguments)
+        self.launch = launch
+        if self.shared and launch in ("always", "first"):
+            self.launch = "only"  # the static engine takes arguments for disjoint
+        self.inputs: dict[str, KernelInput] = {}
+
+    def compile(self, configs: Sequence[Any], asks: Examiner) -> list[Compiled]:
+        """Compile all; each is examined by a worker while the next one is compiled."""
+        out: list[Compiled] = []
+        for config in configs:
+            one = _compile(self.tuner, config, self.named, self.kwargs)
+            if any(one.name == other.name for other in out):
+                one = replace(one, name=f"{one.name} #{len(out)}")
+            out.append(one)
+            if one.text:
+                kernel = _input(self.tuner, one, self.named, self.kwargs, self.launch)
+                self.inputs[one.name] = kernel
+                replays = self.launch in ("first", "only") and bool(kernel.launches)
+                asks.submit(kernel if replays else replace(kernel, launches=()), replays)
+        return out
+
+    def decide(self, good: Sequence[Compiled], reference: Any, asks: Examiner) -> Kept:
+        """Say which of the compiled configurations are equal to the reference."""
+        names = [one.name for one in good]
+        if self.shared and self.launch != "only":
+            why = f"the arguments {self.shared} overlap: give launch=\"only\" to decide that"
+            first = names[reference if isinstance(reference, int) else 0]
+            return Kept((first,), first, len(names), failed=why)
+        shapes = {
+            one.name: (
+                grid_of(self.tuner, one, self.named, self.kwargs), threads_of(one.kernel)
+            )
+            for one in good
+        }
+        answer = keep_equal(
+            [self.inputs[name] for name in names], reference, launch=self.launch,
+            geometry=shapes, examiner=asks,
+        )
+        keys = getattr(self.tuner, "keys", ())
+        broken = broken_premise(
+            answer.premises, good[0].kernel.src.signature, keys, self.arguments
+        )
+        if broken:
+            first = answer.reference if answer.reference in answer.names else answer.names[0]
+            answer = replace(answer, names=(first,), failed=broken)
+        return answer
 
 
 def bitwise(
@@ -294,166 +290,3 @@ def _input(
         one.name, one.text, one.isa, config=one.config.all_kwargs(),
         launches=(facts,) if facts else (),
     )
-
-
-def launch_facts(
-    tuner: Any, one: Compiled, named: Mapping[str, Any], kwargs: Mapping[str, Any],
-    *, everything: bool = False,
-) -> dict[str, Any] | None:
-    """The launch facts of a call (see `checker.launch`), or None where they cannot be had.
-
-    None as well, unless `everything`: for launches too large to replay, and where a scalar
-    argument is not part of the tuning key.
-    """
-    bound = _bound(tuner, one, named, kwargs)
-    grid = _grid(tuner, one, named, kwargs)
-    if grid is None:
-        return None
-    shape, threads = list(grid), _threads(one.kernel)
-    if threads * shape[0] * shape[1] * shape[2] > MAX_LANES and not everything:
-        return None
-    args: list[Any] = []
-    seen: list[tuple[int, int, str]] = []
-    for name, kind in one.kernel.src.signature.items():
-        if kind == "constexpr":
-            continue
-        if not isinstance(kind, str):
-            return None
-        if not kind.startswith("*") and name not in getattr(tuner, "keys", ()) and not everything:
-            return None
-        argument = _argument(name, kind, bound[name], seen)
-        if argument is None:
-            return None
-        args.append(argument)
-    if sum(a.get("elements", 0) for a in args) > MAX_ELEMENTS and not everything:
-        return None
-    args += [None] * (_parameters(one) - len(args))
-    return {"grid": shape, "block": [threads, 1, 1], "args": args}
-
-
-def broken_premise(
-    premises: Sequence[str], kinds: Mapping[str, Any], keys: Sequence[str],
-    arguments: Mapping[str, Any],
-) -> str:
-    """Return a premise on an argument that this call, or another with its key, may not keep.
-
-    kinds: Triton's signature, name to type; keys: arguments that the tuning key holds.
-    """
-    names = [name for name, kind in kinds.items() if kind != "constexpr"]
-    for code in premises:
-        hit = re.fullmatch(r"divisible:arg(\d+(?:,\d+)*)%(\d+)", code)
-        for index in (int(i) for i in hit[1].split(",")) if hit else ():
-            name, by = names[index], int(hit[2]) if hit else 1
-            value: Any = arguments.get(name)
-            value = value.data_ptr() if hasattr(value, "data_ptr") else value
-            if not isinstance(value, int) or value % by:
-                return f"this call breaks the premise {code} ({name})"
-            # Triton compiles anew for an argument that is not divisible by 16
-            if (value % 16 or 16 % by) and name not in keys:
-                return f"the premise {code} needs {name} in the tuning key"
-    return ""
-
-
-def _bound(
-    tuner: Any, one: Compiled, named: Mapping[str, Any], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Every argument of the call by name: knobs, heuristics and defaults included."""
-    bound = {**named, **kwargs, **one.config.all_kwargs()}
-    fn = tuner.fn
-    while not hasattr(fn, "params") and hasattr(fn, "fn"):
-        for name, rule in getattr(fn, "values", {}).items():  # @triton.heuristics
-            bound[name] = rule(bound)
-        fn = fn.fn
-    for param in getattr(fn, "params", ()):
-        if param.name not in bound and param.has_default:
-            bound[param.name] = param.default
-    return bound
-
-
-def _grid(
-    tuner: Any, one: Compiled, named: Mapping[str, Any], kwargs: Mapping[str, Any]
-) -> tuple[int, int, int] | None:
-    """The grid that the call would launch; None where there is none."""
-    grid = kwargs.get("grid")
-    grid = grid(_bound(tuner, one, named, kwargs)) if callable(grid) else grid
-    if grid is None:
-        return None
-    x, y, z = [int(n) for n in grid] + [1] * (3 - len(grid))
-    return x, y, z
-
-
-def _threads(kernel: Any) -> int:
-    """Threads in a block of a compiled kernel."""
-    target = getattr(kernel.metadata, "target", None)
-    warp = int(getattr(target, "warp_size", 0) or getattr(kernel.metadata, "warp_size", 32))
-    return int(kernel.metadata.num_warps) * warp
-
-
-def _parameters(one: Compiled) -> int:
-    """How many parameters the entry has: Triton appends scratch pointers of its own."""
-    if header := _PTX_HEADER.search(one.text):
-        return len(_PTX_PARAM.findall(header[1]))
-    from checker.lower import lower
-    from checker.parse import parse
-
-    return len(lower(parse(one.text, isa=one.isa)).params)
-
-
-def _argument(
-    name: str, kind: str, value: Any, seen: list[tuple[int, int, str]]
-) -> dict[str, Any] | None:
-    if not kind.startswith("*"):
-        if kind == "i1":
-            return {"i1": int(value)}
-        return {_SCALARS.get(kind, kind): value} if isinstance(value, (int, float)) else None
-    dtype = _POINTEES.get(kind.lstrip("*").removeprefix("k"))
-    if dtype is None or not hasattr(value, "data_ptr"):
-        return None
-    count = _elements(value)
-    buffer: dict[str, Any] = {"buffer": name, "dtype": dtype, "elements": count}
-    start = int(value.data_ptr())
-    end = start + count * _itemsize(value)
-    for other_start, other_end, other in seen:
-        if start < other_end and other_start < end:
-            if start < other_start:
-                return None
-            buffer["alias"], buffer["alias_offset"] = other, start - other_start
-            break
-    seen.append((start, end, name))
-    if dtype[0] in "iu" and count <= MAX_VALUES and hasattr(value, "tolist"):
-        flat = value.flatten().tolist() if hasattr(value, "flatten") else value.tolist()
-        if len(flat) == count:  # not of a view with gaps
-            buffer["values"] = [int(v) for v in flat]
-    return buffer
-
-
-def _elements(value: Any) -> int:
-    """Elements from the pointer to the end of what the view reaches."""
-    shape, strides = tuple(value.shape), value.stride()
-    if not shape:
-        return 1
-    return 1 + sum((int(n) - 1) * int(s) for n, s in zip(shape, strides, strict=True))
-
-
-def _itemsize(value: Any) -> int:
-    size = value.element_size() if hasattr(value, "element_size") else 8
-    return int(size)
-
-
-def overlapping(arguments: Mapping[str, Any]) -> str:
-    """Return the names of two tensor arguments that share memory, or nothing."""
-    ranges: list[tuple[int, int, str]] = []
-    for name, value in arguments.items():
-        if hasattr(value, "data_ptr") and hasattr(value, "stride"):
-            try:
-                start, count = int(value.data_ptr()), _elements(value)
-                end = start + count * _itemsize(value)
-            except Exception:
-                continue
-            if start == 0:
-                continue
-            for other_start, other_end, other in ranges:
-                if start < other_end and other_start < end:
-                    return f"{other} and {name}"
-            ranges.append((start, end, name))
-    return ""
