@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-__all__ = ["Hash", "collapse", "finish", "hash_ints", "hex_of", "key", "mix", "ordered", "unordered"]
+__all__ = [
+    "Hash", "collapse", "finish", "hash_ints", "hex_of", "key", "mix", "ordered", "unordered",
+]
 
 Hash = npt.NDArray[np.uint64]  # [2, 1] or [2, lanes]
 

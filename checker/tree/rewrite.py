@@ -208,20 +208,16 @@ class Rewriter:
         return self._made(pivots, need, inside, kept, self._facts(table, looker))
 
     def _facts(self, table: Any, looker: Any) -> list[Hash]:
-        """Return what is known of the lookers, laid out by the lanes they look at."""
+        """Return what is known of all the lookers alike."""
         out: list[Hash] = []
-        lanes = len(self.need)
         for h in [*(self.h(k) for k in self.known), *self.facts]:
-            h = np.broadcast_to(h, (2, lanes))
-            fact = np.zeros((2, lanes), dtype=np.uint64)
-            fact[:, table] = h[:, looker]
-            torn = table[(fact[:, table] != h[:, looker]).any(axis=0)]
-            fact[:, torn] = 0
-            if len(table) and bool((fact[:, table] == fact[:, table[:1]]).all()):
-                fact = fact[:, table[:1]].copy()  # one truth, whatever lane it is told of
-            if bool(fact.any()) and not any(f.shape == fact.shape and bool((f == fact).all())
-                                            for f in out):
-                out.append(fact)
+            if len(table) and h.shape[1] > 1:
+                seen = h[:, looker]
+                if not bool((seen == seen[:, :1]).all()):
+                    continue  # other lanes, other truths: not worth a rewriter of their own
+                h = seen[:, :1].copy()
+            if h.shape[1] == 1 and bool(h.any()) and not any(bool((f == h).all()) for f in out):
+                out.append(h)
         return out
 
     def _seen(self, table: Any) -> npt.NDArray[np.bool_]:
@@ -514,9 +510,9 @@ def _hash_fraction(tag: Hash, c: Any, den: int, width: int) -> Hash:
         return np.where(c == 0, np.uint64(0), h) if isinstance(c, np.ndarray) else (
             h if c else h * np.uint64(0))
     if isinstance(c, np.ndarray):
-        g = np.gcd(np.abs(c), np.int64(den))
-        num = c // g
-        low: Any = np.int64(den) // g
+        common = np.gcd(np.abs(c), np.int64(den))
+        num = c // common
+        low: Any = np.int64(den) // common
         whole = low == 1
         num = np.where(whole, settle(num, width), num)
         h = hash_ints(tag, num)
