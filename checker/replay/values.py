@@ -41,7 +41,7 @@ from checker.replay.hashing import (
 )
 
 __all__ = [
-    "Conc", "Hash", "Pack", "V", "bits_of", "const", "hash_of", "lane_hash", "make_pack",
+    "Conc", "Hash", "Pack", "V", "bits_of", "const", "forget", "hash_of", "lane_hash", "make_pack",
     "map_lanes", "mark", "merge", "ones", "pred_bits", "resize", "split", "undefined",
 ]
 
@@ -72,10 +72,21 @@ class Hash:
     whole: Facts = 0
 
     def __post_init__(self) -> None:
+        if self.made is not None:
+            forget(self.made)
         if type(self.f) is not int and np.ndim(self.f) == 0:
             self.f = int(self.f)
         if type(self.whole) is not int and np.ndim(self.whole) == 0:
             self.whole = int(self.whole)
+
+
+def forget(made: tuple[Any, ...]) -> None:
+    """Cut the history of a value behind its third operation: a loop must not keep all of it."""
+    for first in made:
+        for second in (first.made or ()) if isinstance(first, Hash) else ():
+            for third in (second.made or ()) if isinstance(second, Hash) else ():
+                if isinstance(third, Hash):
+                    third.made = None
 
 
 @dataclass(slots=True)
