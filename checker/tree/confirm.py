@@ -68,6 +68,9 @@ class View:
         if self.node.op == "krow" and table is not None:
             return [View(self.node.args[i], s, self.rewriter.part(self.node, i))
                     for i, s in table[:, self.lane].tolist()]
+        if self.node.op == "mma":
+            return [View(a, self.lane, self.rewriter.alone(a) if a.op == "krow"
+                         else self.rewriter) for a in self.node.args]
         return [View(a, self.lane, self.rewriter) for a in self.node.args]
 
     def members(self) -> list[View]:

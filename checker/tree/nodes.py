@@ -19,12 +19,11 @@ from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, or
 from checker.tree.poly import Poly, constant
 
 __all__ = [
-    "GATHER_BIT", "LOW_BITS", "SELECT_BIT", "SIZE_BIT", "Forest", "Fuel", "Hasher", "Node",
+    "GATHER_BIT", "LOW_BITS", "SELECT_BIT", "Forest", "Fuel", "Hasher", "Node",
     "hash_members", "hash_node", "hash_poly", "hash_select",
 ]
 
 GATHER_BIT = 2  # a gather lies below
-SIZE_BIT = 4  # a comparison with a size lies below
 LOW_BITS = 7  # bits that stand for no symbol
 SELECT_BIT = 1  # a symbolic select lies below: its hash may depend on what a guard implies
 SYMMETRIC = frozenset({"fadd", "fmul", "fextremum", "fcmp_sym", "imul", "imulhi_u", "imulhi_s",
@@ -118,6 +117,9 @@ class Hasher(Protocol):
     def part(self, node: Node, index: int) -> Hasher:
         """Return the hasher for one part of a row over k."""
 
+    def alone(self, node: Node) -> Hasher:
+        """Return the hasher that knows only what a row over k depends on."""
+
 
 class _Base:
     """Hashes as they were when nodes were made."""
@@ -138,6 +140,9 @@ class _Base:
         return self
 
     def part(self, node: Node, index: int) -> Hasher:
+        return self
+
+    def alone(self, node: Node) -> Hasher:
         return self
 
 
@@ -222,7 +227,8 @@ def _hash_row(node: Node, by: Hasher) -> Hash:
 
 def _hash_step(node: Node, by: Hasher) -> Hash:
     """Hash one rounding step: its products are a multiset (or a list, where places count)."""
-    acc, a, b = (by.of(x) for x in node.args)
+    acc = by.of(node.args[0])
+    a, b = (by.alone(x).of(x) for x in node.args[1:])
     tag = key(f"mma|{node.attr}|{node.width}")
     assert node.args[1].table is not None
     count, lanes = node.args[1].table.shape[:2]
@@ -289,7 +295,6 @@ class Forest:
         self.implied: dict[Any, dict[Node, int]] = {}
         self.deadline = float("inf")
         self.work, self.max_work = 0, 120_000
-        self.aligned: dict[Node, int] = {}  # sizes known to be multiples, by how masks use them
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
         self.premises: set[str] = set()  # what index arithmetic was assumed to do
         self.negated: dict[Node, Node] = {}
@@ -327,8 +332,7 @@ class Forest:
             return known
         atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
         node.kids = (*node.args, *atoms)
-        node.deps = {"select": SELECT_BIT, "gather": GATHER_BIT, "krow": GATHER_BIT,
-                     "ge0": SIZE_BIT}.get(op, 0)
+        node.deps = {"select": SELECT_BIT, "gather": GATHER_BIT, "krow": GATHER_BIT}.get(op, 0)
         node.tainted = op in ("undef", "opaque")
         for kid in node.kids:
             node.deps |= kid.deps

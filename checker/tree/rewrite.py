@@ -21,7 +21,6 @@ from checker.tree.nodes import (
     GATHER_BIT,
     LOW_BITS,
     SELECT_BIT,
-    SIZE_BIT,
     Node,
     hash_members,
     hash_node,
@@ -72,8 +71,6 @@ class Rewriter:
         self.memo: dict[Node, Hash] = {}
         self.aux: dict[Node, Hash | None] = {}
         self.mask = SELECT_BIT if self.known else 0
-        if logic.forest.aligned:
-            self.mask |= SIZE_BIT
         for p in self.pivots:
             self.mask |= p.deps
         self.reach = self.mask & ~LOW_BITS
@@ -92,6 +89,7 @@ class Rewriter:
         self.need = np.ones(logic.forest.lanes, dtype=bool) if need is None else need
         self.frames: set[Any] = set()
         self.entered: dict[Node, Rewriter] = {}
+        self.projected: dict[Node, Rewriter] = {}
         self.parts: dict[tuple[Node, int], Rewriter] = {}
         self.options: dict[tuple[Node, int], Rewriter] = {}
         self.tables = [p for p in self.pivots.values() if isinstance(p.offset, np.ndarray)]
@@ -175,6 +173,18 @@ class Rewriter:
             known = self._looking(node.args[index], node.table[k, looker, 1], looker)
             self.parts[(node, index)] = known
         return known
+
+    def alone(self, node: Node) -> Rewriter:
+        """Return the rewriter with the pivots a node depends on: many outputs share its rows."""
+        if not self.depends(node):
+            return self
+        made = self.projected.get(node)
+        if made is None:
+            kept = [p for p in self.pivots.values() if p.atom.deps & node.deps]
+            made = self if len(kept) == len(self.pivots) else self._made(
+                kept, self.need, node.deps)
+            self.projected[node] = made
+        return made
 
     def _looking(self, kid: Node, table: Any, looker: Any) -> Rewriter:
         """Return the rewriter for a value of which lane looker[i] looks at lane table[i]."""
@@ -308,6 +318,8 @@ class Rewriter:
             return ()
         if node.op == "krow":
             return ()
+        if node.op == "mma":
+            return node.args[:1]
         if node.op == "mux" and self.tables:
             return tuple(k for k in node.args if not k.deps & GATHER_BIT)
         return node.kids
@@ -339,30 +351,9 @@ class Rewriter:
         if node.op == "select" and (self.known or self.facts):
             p, a, b = node.args
             return collapse(hash_select(node.width, self._left(p), self.of(a), self.of(b)))
-        if node.op == "ge0" and self.logic.forest.aligned:
-            assert node.poly is not None
-            for atom in (a for m in node.poly.terms for a in m):
-                self.h(atom)
-            return collapse(mix(key("ge0||1"), self._size_hash(node.poly)))
         h, aux = hash_node(node, self)
         self.aux[node] = aux
         return h if node.op == "krow" else collapse(h)
-
-    def _size_hash(self, poly: Poly) -> Hash:
-        """Hash `P - v - 1` where P is a multiple of e: v counts by whole groups of e only."""
-        terms = self.terms(poly)
-        sizes = [m for m, (c, d) in terms.items() if len(m) == 1 and m[0] in
-                 self.logic.forest.aligned and not isinstance(c, np.ndarray) and (c, d) == (1, 1)]
-        if len(sizes) != 1 or any(d != 1 for _c, d in terms.values()):
-            return self.poly_hash(poly)
-        size = self.logic.forest.aligned[sizes[0][0]]
-        rest = Poly(64, {m: c for m, (c, _d) in terms.items() if m and m != sizes[0]})
-        if any(a.op == "y" for m in rest.terms for a in m) or \
-                (1 << rest.tz()) % size:
-            return self.poly_hash(poly)
-        v = -(terms.get((), (0, 1))[0]) - 1
-        terms[()] = (-(v // size * size) - 1, 1)
-        return self._terms_hash(terms, 0)
 
     def _left(self, p: Node) -> Hash:
         """Return the hash of a condition without what is known to hold."""

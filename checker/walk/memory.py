@@ -87,8 +87,6 @@ class MemoryOps:
         address = self._address(op.src[0], mem.offset_bytes)
         space, address = self._space(mem.space, address)
         step = mem.width_bits // 8
-        if space == "global" and engine.loop_stack and engine.guard is not engine.forest.true:
-            self._note_masks(engine.guard, address, step * len(op.dst))
         for i, dst in enumerate(op.dst):
             at = address.add(constant(64, i * step))
             engine.put(dst, self.load(space, at, mem.width_bits, volatile=mem.volatile, op=op))
@@ -119,35 +117,6 @@ class MemoryOps:
             engine.found.loaded.setdefault(base or engine.forest.true, []).append(engine.site)
         return engine.forest.make("load", f"global.{version}", width=width, poly=at, low=0,
                                   high=(1 << width) - 1)
-
-    def _note_masks(self, condition: Node, at: Poly, size: int) -> None:
-        """Learn that a size is a multiple of e from a mask that tests another index of a group.
-
-        The condition is `P - v - 1 >= 0`; the address holds an index that has v's symbols. Where
-        the two lie together between multiples of e, the mask is right only if e divides P: the
-        premise under which masks of one group are one.
-        """
-        forms = index_forms(at)
-        for p in condition.args if condition.op == "and" else (condition,):
-            if p.op != "ge0" or p.poly is None:
-                continue
-            sizes = [m for m, c in p.poly.terms.items() if len(m) == 1 and _is_size(m[0])
-                     and not isinstance(c, np.ndarray) and c == 1]
-            if len(sizes) != 1:
-                continue
-            v = {m: -c for m, c in p.poly.terms.items() if m and m != sizes[0]}
-            if not v:
-                continue
-            first = -np.atleast_1d(p.poly.const) - 1
-            for form in forms:
-                group = _mask_group(v, first, form, size)
-                if group > 1:
-                    size_node = sizes[0][0]
-                    aligned = self.engine.forest.aligned
-                    aligned[size_node] = max(group, aligned.get(size_node, 1))
-                    inner = size_node.poly.atom() if size_node.poly is not None else size_node
-                    name = inner.attr.split("+")[0] if inner is not None else "?"
-                    self.engine.found.premises.add(f"divisible:arg{name}%{group}")
 
     def _parameter(self, at: Poly, width: int) -> Value:
         engine = self.engine
@@ -351,7 +320,6 @@ class MemoryOps:
         parts: list[Value] = [self.leaf(at.add(constant(64, i)), 32) for i in range(0, size, 4)]
         value = engine.values.pack(parts)
         if not count.same(full):
-            self._note_masks(engine.logic.equal(count, full, 32), at, size)
             p = engine.logic.equal(count, full, 32)
             nothing = engine.logic.equal(count, constant(32, 0), 32)
             if engine.logic.disjunction([p, nothing]) is not engine.forest.true:
@@ -510,53 +478,6 @@ class MemoryOps:
                            rows[warp + 8 * i + 2 * (t % 4) + h] + 2 * (t // 4)) for h in (0, 1)]
             for piece, at in pieces:
                 self._put_shared(at, piece)
-
-
-def _is_size(a: Node) -> bool:
-    inner = a.poly.atom() if a.poly is not None and a.op in ("sext", "zext") else a
-    return inner is not None and inner.op == "param"
-
-
-def index_forms(at: Poly) -> list[tuple[dict[Any, Any], Any]]:
-    """Return the indices in an address: for each parameter part, its symbols and literal."""
-    out: list[tuple[dict[Any, Any], Any]] = []
-    groups: dict[Any, tuple[dict[Any, Any], Any]] = {}
-    for mono, c in at.terms.items():
-        counted = tuple(a for a in mono if a.op == "kappa")
-        rest = tuple(a for a in mono if a.op != "kappa")
-        symbols, _literal = groups.setdefault(rest, ({}, 0))
-        if counted:
-            symbols[counted] = c
-        else:
-            groups[rest] = (symbols, c)
-    out += [g for g in groups.values() if g[0]]
-    for mono in at.terms:
-        for a in mono:
-            if a.op in ("sext", "zext") and a.poly is not None:
-                out += index_forms(a.poly)
-    return out
-
-
-def _mask_group(v: dict[Any, Any], first: Any, form: tuple[dict[Any, Any], Any], size: int) -> int:
-    """Return the smallest group in which the index tested and the indices loaded lie together."""
-    symbols, literal = form
-    if set(symbols) != set(v) or any(isinstance(c, np.ndarray) for c in (*v.values(),
-                                                                         *symbols.values())):
-        return 0
-    ratios = {symbols[m] // v[m] if v[m] and symbols[m] % v[m] == 0 else 0 for m in v}
-    if len(ratios) != 1 or 0 in ratios:
-        return 0
-    unit = ratios.pop()
-    table = np.atleast_1d(literal)
-    if unit < 1 or bool((table % unit).any()):
-        return 0
-    low = table // unit
-    high = low + (size // unit - 1 if unit <= 8 and size % unit == 0 else 0)
-    zeros = min((c & -c).bit_length() - 1 for c in v.values())
-    for k in range(min(zeros, 8) + 1):
-        if bool((first >> k == low >> k).all()) and bool((first >> k == high >> k).all()):
-            return 1 << k
-    return 0
 
 
 def _same_steps(a: Any, b: Any) -> bool:
