@@ -139,18 +139,19 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
         reasons.append(Reason("contraction", "a contractable pair may be fused by the assembler"))
     if reasons:
         return _verdict("unproved", "", premises, reasons, sig_a, sig_b)
-    if normalised_text(one.program) == normalised_text(two.program):
+    broken = _broken_premises(premises, launch_a, launch_b)
+    if not broken and normalised_text(one.program) == normalised_text(two.program):
         premises |= set() if sig_a.modelled else {"same-program"}
         return _verdict("equal", "static", premises, [], sig_a, sig_b)
     proved, differences = same(one, two)
-    broken = _broken_premises(premises, launch_a, launch_b) if proved else []
     if proved and not broken:
         return _verdict("equal", "static", premises, [], sig_a, sig_b)
     if launch_a is None:
         return _verdict("unproved", "", premises, differences, sig_a, sig_b)
     differences = (*differences, *broken)
     facts_a = Launch.from_json(launch_a)
-    facts_b = Launch.from_json(launch_b) if launch_b is not None else facts_a
+    facts_b = (_as_launch_of(two.program, facts_a) if launch_b is None
+               else Launch.from_json(launch_b))
     return _compare_launch(one, two, facts_a, facts_b, premises, differences)
 
 
@@ -180,10 +181,15 @@ def _parameter_reasons(a: Program, b: Program) -> list[Reason]:
 
 
 def _broken_premises(premises: Iterable[str], *launches: LaunchFacts | None) -> list[Reason]:
-    """Premises that the launch facts at hand contradict: `divisible:argN%D`."""
+    """Premises that the launch facts contradict: `divisible:argN%D`, `same-grid`, `same-block`."""
     broken = []
-    for launch in launches:
-        args = Launch.from_json(launch).args if launch is not None else ()
+    known = [Launch.from_json(launch) for launch in launches if launch is not None]
+    for code, shapes in (("same-grid", {x.grid for x in known}),
+                         ("same-block", {x.block for x in known})):
+        if code in premises and len(shapes) > 1:
+            broken.append(Reason("premise", f"the launch facts contradict {code}"))
+    for launch in known:
+        args = launch.args
         for code in sorted(premises):
             hit = re.fullmatch(r"divisible:arg(\d+(?:,\d+)*)%(\d+)", code)
             for index in (int(i) for i in hit[1].split(",")) if hit else ():
@@ -213,6 +219,11 @@ def _compare_launch(one: WalkResult, two: WalkResult, launch_a: Launch, launch_b
     return replace(verdict, witness=witness)
 
 
+def _as_launch_of(program: Program, launch: Launch) -> Launch:
+    """One kernel's launch for another: block and shared memory are facts of the text."""
+    return replace(launch, shared_bytes=None, block=None if program.block else launch.block)
+
+
 def _map_reason(found: Difference) -> Reason:
     return Reason(found.kind, f"at this launch {found.count} elements of {found.buffer!r} differ, "
                   f"the first is element {found.element}", found.line_a, found.line_b)
@@ -220,6 +231,9 @@ def _map_reason(found: Difference) -> Reason:
 
 def _run_reasons(run: ReplayResult, which: str) -> list[Reason]:
     reasons = [replace(r, message=f"{which} kernel: {r.message}") for r in run.reasons()]
+    if which == "second":
+        reasons = [replace(r, line_a=None, line_b=r.line_a, loc_a=None, loc_b=r.loc_a)
+                   for r in reasons]
     if run.nondeterministic:
         reasons.append(Reason("nondeterministic", f"the {which} kernel has no fixed bits"))
     return reasons
@@ -238,6 +252,7 @@ class Examined:
     """What is known of one kernel of a sweep, computed from that kernel alone; plain data inside.
 
     parameters: sizes and kinds, so that only kernels of one parameter list share a class.
+    shapes: grid and block of each launch, where the static tree depends on them.
     digests: one replay digest for each launch, None where the replay could not answer.
     program: digest of the normalised program, by which kernels that are not modelled may merge.
     """
@@ -245,6 +260,7 @@ class Examined:
     name: str
     signature: Signature
     parameters: tuple[tuple[int, bool], ...]
+    shapes: tuple[str, ...] = ()
     digests: tuple[str | None, ...] = ()
     program: str = ""
     premises: tuple[str, ...] = ()
@@ -260,7 +276,7 @@ class Examined:
         return Examined(
             data["name"], _signature_from(data["signature"]),
             tuple((int(s), bool(p)) for s, p in data["parameters"]),
-            tuple(data["digests"]), data["program"], tuple(data["premises"]),
+            tuple(data["shapes"]), tuple(data["digests"]), data["program"], tuple(data["premises"]),
             tuple(_reason_from(r) for r in data["reasons"]))
 
 
@@ -285,7 +301,7 @@ def _signature_from(data: Mapping[str, Any]) -> Signature:
         data["nondeterministic"], data["summary"])
 
 
-def examine(kernel: KernelInput, *, known: dict[tuple[str, str], ReplayResult] | None = None
+def examine(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] | None = None
             ) -> Examined:
     """Sign one kernel and, where it has launch facts, replay it at each launch.
 
@@ -294,15 +310,17 @@ def examine(kernel: KernelInput, *, known: dict[tuple[str, str], ReplayResult] |
     walked = _walked(kernel.text, kernel.isa, kernel.kernel, kernel.name)
     signed = signature(walked)
     parameters = tuple((p.size_bytes, p.pointer) for p in walked.program.params)
-    broken = _broken_premises(signed.premises, *kernel.launches)
+    broken = [r for launch in kernel.launches
+              for r in _broken_premises(signed.premises, launch)]
     if broken:
         signed = replace(signed, modelled=False, findings=(*signed.findings, *broken))
     premises = set(signed.premises)
     reasons = _refusals(signed, "this")
     digests: list[str | None] = []
+    shapes = _shapes(kernel, premises)
     for facts in () if reasons else kernel.launches:
         launch = Launch.from_json(facts)
-        key = (signed.text, launch.digest())
+        key = (signed.text, launch.digest(), *shapes)
         run = known.get(key) if known is not None and signed.modelled else None
         if run is None:
             run = replay(walked.program, launch)
@@ -312,8 +330,15 @@ def examine(kernel: KernelInput, *, known: dict[tuple[str, str], ReplayResult] |
         reasons += problems
         premises |= set(run.premises) | {"launch"}
         digests.append(None if problems else run.digest)
-    return Examined(kernel.name, signed, parameters, tuple(digests), _text_digest(walked.program),
-                    tuple(sorted(premises)), tuple(reasons))
+    return Examined(kernel.name, signed, parameters, shapes, tuple(digests),
+                    _text_digest(walked.program), tuple(sorted(premises)), tuple(reasons))
+
+
+def _shapes(kernel: KernelInput, premises: Iterable[str]) -> tuple[str, ...]:
+    """Launch shapes that a static class must share: those its trees depend on."""
+    launches = [Launch.from_json(facts) for facts in kernel.launches]
+    out = [f"grid {x.grid}" for x in launches if "same-grid" in premises]
+    return (*out, *(f"block {x.block}" for x in launches if "same-block" in premises))
 
 
 def classify(items: Sequence[tuple[KernelInput, Examined]],
@@ -352,7 +377,7 @@ def _class_keys(found: Examined) -> list[tuple[Any, ...]]:
     if _refusals(found.signature, "this"):
         return []
     static = found.signature.text if found.signature.modelled else found.program
-    keys: list[tuple[Any, ...]] = [("static", found.parameters, static)]
+    keys: list[tuple[Any, ...]] = [("static", found.parameters, static, found.shapes)]
     if _launch_key(found):
         keys.append(("launch", found.parameters, found.digests))
     return keys
@@ -401,7 +426,7 @@ def partition(kernels: Iterable[KernelInput], *, progress: Progress | None = Non
     A kernel that cannot be read is listed under `errors`; the rest goes on.
     """
     inputs = list(kernels)
-    known: dict[tuple[str, str], ReplayResult] = {}
+    known: dict[tuple[str, ...], ReplayResult] = {}
     by_text: dict[tuple[Any, ...], Examined] = {}
     items: list[tuple[KernelInput, Examined]] = []
     errors: list[tuple[str, str]] = []

@@ -71,7 +71,7 @@ def by_replay(kernel: KernelInput, *, known: Any = None) -> Any:
     )
     return api.Examined(
         kernel.name, signed, tuple((p.size_bytes, p.pointer) for p in program.params),
-        tuple(None if reasons else run.digest for run in runs), program=own,
+        digests=tuple(None if reasons else run.digest for run in runs), program=own,
         premises=tuple(premises), reasons=tuple(reasons),
     )
 

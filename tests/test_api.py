@@ -1,0 +1,76 @@
+"""Sweeps and pairs through the public calls: what launch facts may and may not take away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checker import KernelInput, compare, partition
+from checker.api import Examined, examine
+from tests.kernels import elementwise, ptx
+
+SUM = "add.rn.f32 %f9, %f1, %f2;"
+MUS = "add.rn.f32 %f9, %f2, %f1;"
+STRIDED = """
+    mov.u32 %r4, %nctaid.x;
+    mad.lo.s32 %r3, %r4, 32, %r1;
+    mul.wide.u32 %rd4, %r3, 4;
+    add.s64 %rd5, %rd1, %rd4;
+    ld.global.f32 %f1, [%rd5];
+    mad.lo.s32 %r5, %r2, 32, %r1;
+    mul.wide.u32 %rd6, %r5, 4;
+    add.s64 %rd7, %rd2, %rd6;
+    st.global.f32 [%rd7], %f1;
+"""
+
+
+def _launch(grid: int, elements: int = 64) -> dict[str, Any]:
+    return {"grid": [grid, 1, 1], "args": [
+        {"buffer": "x", "dtype": "f32", "elements": 256, "role": "in"},
+        {"buffer": "y", "dtype": "f32", "elements": elements, "role": "out"}]}
+
+
+def test_partition_without_launches_is_static() -> None:
+    found = partition([KernelInput("a", elementwise(SUM), config={"order": 0, "pad": 1}),
+                       KernelInput("b", elementwise(MUS), config={"order": 1, "pad": 1}),
+                       KernelInput("c", elementwise("mul.rn.f32 %f9, %f1, %f2;"),
+                                   config={"order": 2, "pad": 1}),
+                       KernelInput("bad", "no assembly at all")])
+    assert [c.members for c in found.classes] == [("a", "b"), ("c",)]
+    assert all(c.basis == "static" for c in found.classes)
+    assert [name for name, _ in found.errors] == ["bad"]
+    assert found.separating_knobs == ("order",)
+
+
+def test_a_kernel_that_reads_its_grid_is_equal_at_one_grid_only() -> None:
+    text = ptx(STRIDED)
+    other = ptx(STRIDED, name="renamed")
+    assert compare(text, other, launch_a=_launch(2), launch_b=_launch(2)).equal
+    assert "same-grid" in compare(text, other).premises
+    shorter = text.replace("st.global.f32 [%rd7], %f1;", "st.global.f32 [%rd7], %f1;\n"
+                           "    mov.u32 %r9, %r1;")
+    verdict = compare(text, shorter, launch_a=_launch(2), launch_b=_launch(1))
+    assert not verdict.equal
+    found = partition([KernelInput("two", text, launches=(_launch(2),)),
+                       KernelInput("one", shorter, launches=(_launch(1),))])
+    assert len(found.classes) == 2
+
+
+def test_examined_survives_json() -> None:
+    found = examine(KernelInput("k", ptx(STRIDED), launches=(_launch(2),)))
+    assert Examined.from_json(found.to_json()) == found
+    assert found.digests[0] is not None
+    assert found.shapes
+
+
+def test_finding_of_the_second_kernel_points_at_the_second_text() -> None:
+    one = ptx("""
+        mul.wide.u32 %rd4, %r1, 4;
+        add.s64 %rd5, %rd1, %rd4;
+        add.s64 %rd6, %rd2, %rd4;
+        ld.global.f32 %f1, [%rd5];
+        st.global.f32 [%rd6], %f1;
+        """)
+    two = one.replace("[%rd5];", "[%rd5+8192];")
+    verdict = compare(one, two, launch_a=_launch(1))
+    assert verdict.kind == "unproved"
+    assert any(r.line_a is None and r.line_b for r in verdict.reasons)
