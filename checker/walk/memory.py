@@ -102,6 +102,8 @@ class MemoryOps:
             return self._load_private(at, width)
         if space == "const" and self._constant_data(at, width) is not None:
             return self._constant_data(at, width) or constant(width, 0)
+        if space == "const" and not _in_module(at):
+            engine.unmodelled("constant memory outside the module's variables")
         if volatile:
             engine.unmodelled("a load that other blocks may race with (volatile or acquire)")
         return self.leaf(at, width)
@@ -109,6 +111,8 @@ class MemoryOps:
     def leaf(self, at: Poly, width: int) -> Node:
         """Return a global element as a leaf."""
         engine = self.engine
+        if _in_module(at):  # what a variable of the module holds is no argument of the kernel
+            engine.unmodelled("a variable of the module")
         base = self.base(at)
         version = self.versions.get(base, 0) + self.versions.get(None, 0)
         if base is None:
@@ -257,6 +261,8 @@ class MemoryOps:
         """Record one output element."""
         engine = self.engine
         node = engine.values.node(value)
+        if _in_module(at):
+            engine.unmodelled("a variable of the module")
         guard = engine.logic.conjunction([engine.state.path, engine.guard])
         base = self.base(at)
         engine.found.stores.append(StoreEvent(kind, attr, at, node, value.width, guard, op.site,
@@ -478,6 +484,13 @@ class MemoryOps:
                            rows[warp + 8 * i + 2 * (t % 4) + h] + 2 * (t // 4)) for h in (0, 1)]
             for piece, at in pieces:
                 self._put_shared(at, piece)
+
+
+def _in_module(at: Poly) -> bool:
+    """Tell whether an address lies in the window of the module's own variables."""
+    c = np.atleast_1d(np.asarray(at.const, dtype=np.int64)).view(np.uint64)
+    window = np.uint64(0xFF00_0000_0000_0000)
+    return bool(((c & window) == np.uint64(MODULE_BASE)).any())
 
 
 def _same_steps(a: Any, b: Any) -> bool:

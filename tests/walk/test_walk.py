@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from checker.tree import same
 from tests.figure4 import listing
 from tests.walk.kernels import elementwise, equal, text, walked
 
@@ -285,3 +286,21 @@ $join:""" + tail)
     select = "    neg.f32 %f2, %f1;\n    selp.f32 %f3, {}, %p1;"
     assert equal(branch, text(head + select.format("%f1, %f2") + tail))
     assert not equal(branch, text(head + select.format("%f2, %f1") + tail))
+
+
+def test_variables_of_the_module_are_no_arguments() -> None:
+    """Two tables at one address are two tables: a read of one is not modelled, never merged."""
+    def table(first: int) -> str:
+        body = """
+    mov.u64 %rd9, lut;
+    mul.wide.u32 %rd10, %r2, 4;
+    add.s64 %rd11, %rd9, %rd10;
+    ld.global.f32 %f1, [%rd11];
+    add.s64 %rd12, %rd3, %rd10;
+    st.global.f32 [%rd12], %f1;"""
+        data = f".global .align 4 .b32 lut[2] = {{{first}, 7}};\n.visible"
+        return text(body, 2).replace(".visible", data, 1)
+
+    assert not walked(table(1)).modelled
+    proved, _reasons = same(walked(table(1)), walked(table(2)))
+    assert not proved
