@@ -35,6 +35,8 @@ PREMISES: Mapping[str, str] = {
     "no-global-offset": "the launch starts at global offset zero",
     "no-index-wrap": "index arithmetic does not wrap around its width",
     "no-trap": "no thread reaches a trap",
+    "lane-pick": "where lanes of one warp write different values to one address in one "
+    "instruction, which one stays depends on these lanes and values only",
     "race-free": "no two threads of different blocks touch the same bytes, one of them writing",
     "rcp-iflag": "the integer division sequence divides exactly, as its compiler takes for granted",
     "readable": "whatever a kernel reads is there to be read: no access leaves its buffer",
