@@ -265,7 +265,9 @@ class Rewriter:
             need = np.ones(len(need), dtype=bool)
         known = list(self.known) if known is None else known
         known = [k for k in known if not k.deps & ~LOW_BITS & ~inside]
-        fixed = {n: h for n, h in self.fixed.items() if h.shape[1] == 1 and n.deps & inside}
+        fixed = {n: h for n, h in self.fixed.items() if n.deps & inside}
+        if any(h.shape[1] > 1 for h in fixed.values()):
+            raise Conflict  # running values that differ by lane do not move with the frame
         facts = list(self.facts) if facts is None else facts
         name = (need.tobytes(), tuple(k.serial for k in known), tuple(f.tobytes() for f in facts),
                 tuple((n.serial, h.tobytes()) for n, h in fixed.items()),
