@@ -152,8 +152,10 @@ class Rewriter:
                 self.h(kid)
             except Conflict:
                 assert node.table is not None
-                choice = self._made(list(self.pivots.values()),
-                                    self.need & (node.table == index))
+                need = self.need & (node.table == index)
+                lanes = np.flatnonzero(need)
+                choice = self._made(list(self.pivots.values()), need, -1, list(self.known),
+                                    self._facts(lanes, lanes))
             self.options[(node, index)] = choice
         return choice
 
