@@ -79,12 +79,15 @@ def test_buffer_store_out_of_range_is_dropped() -> None:
     assert other.tolist() == [8] * 8 + [3] * 56
 
 
-def test_unknown_descriptor_flags_are_refused() -> None:
-    lines = [*DESCRIPTOR[:2], "s_movk_i32 s26, 0x80", "s_mov_b32 s27, s20",
+def test_descriptor_flags_must_be_plain() -> None:
+    lines = [*DESCRIPTOR[:2], "s_movk_i32 s26, 0x80", "s_mov_b32 s27, 0x827000",
              "buffer_load_dword v10, v0, s[24:27], 0 offen", "s_waitcnt vmcnt(0)"]
-    assert unmodelled(lines) == ["buffer descriptor whose flags are not known"]
-    lines[3] = "s_mov_b32 s27, 0x827000"  # adds the thread id
-    assert unmodelled(lines) == ["buffer descriptor flags 0x827000"]
+    assert unmodelled(lines) == ["buffer descriptor flags"]  # adds the thread id
+    lines[3] = "s_mov_b32 s27, s21"
+    got, _ = run(lines, V, 0x27000)
+    assert got.tolist() == np.where(L < 32, V, 0).tolist()
+    with pytest.raises(AssertionError):
+        run(lines, V, 0x827000)
 
 
 def test_structured_buffers_are_refused() -> None:

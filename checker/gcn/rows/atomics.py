@@ -10,7 +10,7 @@ import re
 from checker.core import Atomic, Source
 from checker.gcn.context import Context
 from checker.gcn.machine import Unmodelled
-from checker.gcn.rows.buffer import buffer_base, buffer_offset, in_range
+from checker.gcn.rows.buffer import buffer_address, buffer_offset, in_range
 from checker.gcn.rows.lds import no_gds
 from checker.gcn.rows.table import row
 from checker.gcn.rows.transfer import address64
@@ -114,7 +114,7 @@ def buffer_atomic(c: Context) -> None:
     words = c.registers(2, 4)
     offset = buffer_offset(c, 1, 3)
     inside, near = in_range(c, words, offset, 8 if type.endswith("64") else 4)
-    address = c.e.add(buffer_base(c, words, 2), c.e.zext(near, 64), 64)
+    address = buffer_address(c, words, 2, near)
     c.counter = "vmem" if returns else "vmem_store"
     _emit_atomic(c, "global", address, values, op, type, 0, 0 if returns else None,
                  c.e.pand(inside, c.m.exec))

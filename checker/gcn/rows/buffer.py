@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from checker.core import Const, Mem, Source
 from checker.gcn.context import Context
-from checker.gcn.emitter import TRUE, fits
+from checker.gcn.emitter import FALSE, TRUE, fits
 from checker.gcn.machine import M0, Unmodelled
 from checker.gcn.rows.table import row
 from checker.gcn.rows.transfer import (
@@ -25,7 +25,7 @@ from checker.gcn.rows.transfer import (
 )
 from checker.syntax import Immediate, Name
 
-__all__ = ["buffer_base", "buffer_offset", "in_range"]
+__all__ = ["buffer_address", "buffer_offset", "in_range"]
 
 ZERO = Const(0, 32)
 
@@ -50,7 +50,6 @@ def buffer_base(c: Context, words: list[Source], i: int) -> Source:
     """The 48-bit base address in operand i; the stride field must be 0 or unused."""
     e = c.e
     high = words[1]
-    _plain_descriptor(c, words[3])
     if e.is_pointer_high(high) or (e.is_short(high) and not isinstance(high, Const)):
         file, n, _ = c.index(i)
         return c.m.read64(file, n, c.m.exec)
@@ -66,12 +65,21 @@ def buffer_base(c: Context, words: list[Source], i: int) -> Source:
     return e.pack(words[0], e.and_(high, Const(0xFFFF, 32)))
 
 
-def _plain_descriptor(c: Context, flags: Source) -> None:
-    """The fourth word must say: a buffer, no thread id added, raw range check."""
-    if not isinstance(flags, Const):
-        raise Unmodelled("buffer descriptor whose flags are not known")
-    if flags.bits & 0xC0800000 or (c.target.major >= 10 and flags.bits >> 28 & 3 != 3):
-        raise Unmodelled(f"buffer descriptor flags {flags.bits:#x}")
+def buffer_address(c: Context, words: list[Source], i: int, offset: Source) -> Source:
+    """Base plus offset; an unknown address where the descriptor's flags are not plain.
+
+    The fourth word must say: a buffer, no thread id added, raw range check.
+    """
+    e = c.e
+    address = e.add(buffer_base(c, words, i), e.zext(offset, 64), 64)
+    mask, wanted = (0xF0800000, 0x30000000) if c.target.major >= 10 else (0xC0800000, 0)
+    plain = e.icmp("eq", e.and_(words[3], Const(mask, 32)), Const(wanted, 32), "u32")
+    if plain == FALSE:
+        raise Unmodelled("buffer descriptor flags")
+    if plain == TRUE:
+        return address
+    other = e.value("opaque", 64, (words[3], offset), "address under unknown descriptor flags")
+    return e.select(plain, address, other, 64)
 
 
 def _conditional(c: Context, offset: Source) -> tuple[Source, Source, Source] | None:
@@ -113,7 +121,7 @@ def _buffer_load(c: Context, words: list[Source], offset: Source, shape: Shape, 
                  at: int) -> list[Source]:
     e = c.e
     inside, near = in_range(c, words, offset, shape.count * shape.width // 8)
-    address = e.add(buffer_base(c, words, at), e.zext(near, 64), 64)
+    address = buffer_address(c, words, at, near)
     dst = tuple(e.registers.temp(shape.width) for _ in range(shape.count))
     guard = e.pand(inside, under)
     if guard != under or guard == Const(0, 1):
@@ -157,7 +165,7 @@ def buffer_store(c: Context) -> None:
         return
     offset = buffer_offset(c, 1, 3)
     inside, near = in_range(c, words, offset, shape.count * shape.width // 8)
-    address = c.e.add(buffer_base(c, words, 2), c.e.zext(near, 64), 64)
+    address = buffer_address(c, words, 2, near)
     store(c, address, values, mem_of(c, "global", shape, 0), c.e.pand(inside, c.m.exec))
 
 
