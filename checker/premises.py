@@ -12,6 +12,7 @@ from collections.abc import Mapping
 __all__ = ["PREMISES", "explain"]
 
 PREMISES: Mapping[str, str] = {
+    "48-bit-pointers": "a pointer's upper 16 bits are zero",
     "approx-unit": "an approximate function returns the same bits on every chip with the same "
     "unit",
     "buffer-range-whole": "a buffer's record count is a multiple of each wide access to it",

@@ -26,3 +26,9 @@ def test_details_follow_the_sentence() -> None:
     assert explain("divisible:n%16").endswith("as the compiler was told (n%16)")
     assert explain("nonsense") == ""
     assert explain("no-alias") == PREMISES["no-alias"]
+
+
+def test_the_document_has_the_sentences_of_the_code() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "verdicts.md").read_text()
+    for code, sentence in PREMISES.items():
+        assert f"| `{code}` | {sentence} |" in text
