@@ -18,7 +18,7 @@ import xxhash
 from checker import knobs
 from checker.contract import contract
 from checker.core import Program
-from checker.errors import LaunchError, SamebitsError
+from checker.errors import LaunchError, SamebitsError, Span
 from checker.launch import Launch, Scalar
 from checker.lower import kernel_names, lower
 from checker.parse import parse
@@ -32,6 +32,8 @@ from checker.results import (
     Signature,
     Verdict,
 )
+from checker.syntax import SourceLoc
+from checker.tree import pretty
 from checker.tree.result import WalkResult
 from checker.tree.signature import same, signature
 from checker.tree.text import normalised_text
@@ -87,16 +89,12 @@ def replay_kernel(text: str, launch: LaunchFacts, *, isa: str | None = None,
 def tree_text(text: str, *, isa: str | None = None, kernel: str | None = None,
               file: str = "<text>") -> str:
     """Return the dependence tree of each output, readable, with source lines."""
-    from checker.tree import pretty
-
     return pretty.render(_walked(text, isa, kernel, file))
 
 
 def outline(text: str, *, isa: str | None = None, kernel: str | None = None,
             file: str = "<text>") -> list[dict[str, Any]]:
     """Return the trees as nested data: output, label, line, loc, children."""
-    from checker.tree import pretty
-
     return pretty.outline(_walked(text, isa, kernel, file))
 
 
@@ -281,16 +279,11 @@ class Examined:
 
 
 def _reason_from(data: Mapping[str, Any]) -> Reason:
-    from checker.syntax import SourceLoc
-
     locs = {k: SourceLoc(**data[k]) if data.get(k) else None for k in ("loc_a", "loc_b")}
     return Reason(data["code"], data["message"], data["line_a"], data["line_b"], **locs)
 
 
 def _signature_from(data: Mapping[str, Any]) -> Signature:
-    from checker.errors import Span
-    from checker.syntax import SourceLoc
-
     opaque = tuple(
         Opaque(o["opcode"], o["text"], Span(**o["span"]),
                SourceLoc(**o["loc"]) if o.get("loc") else None, o["reaches_output"])

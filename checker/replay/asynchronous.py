@@ -17,8 +17,8 @@ from checker.core import AsyncCopy, Op, Program
 from checker.replay import bulk
 from checker.replay.access import load_many, place
 from checker.replay.facts import Mask
-from checker.replay.machine import EMPTY, Machine, Step
-from checker.replay.sync import lanes_of, mbar_at, publish, settle
+from checker.replay.machine import Machine, Step
+from checker.replay.sync import guarded, lanes_of, mbar_at, publish, settle
 from checker.replay.values import V, const, hash_of, merge, split
 
 __all__ = ["step"]
@@ -43,18 +43,7 @@ class Copy:
 def step(program: Program, op: Op, read: Read) -> Step | None:
     """The step of an asynchronous operation."""
     body = _BODIES.get(op.name) or bulk.BODIES.get(op.name)
-    if body is None:
-        return None
-
-    def run(m: Machine) -> None:
-        on = m.mask if op.guard is None else m.guard(op.guard)
-        if on is EMPTY:
-            return
-        if not (on is None or isinstance(on, np.ndarray)):
-            raise m.unsupported("data-dependent", f"whether {op.name} runs depends on data")
-        body(m, op, read(m), on)
-
-    return run
+    return None if body is None else guarded(op, read, body)
 
 
 def _copies(m: Machine) -> list[Copy]:

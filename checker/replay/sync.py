@@ -205,8 +205,11 @@ def _number(m: Machine, v: V | None, on: Mask | None, what: str) -> NDArray[Any]
 def step(program: Program, op: Op, read: Read) -> Step | None:
     """Steps of the operations that never wait."""
     body = _BODIES.get(op.name)
-    if body is None:
-        return None
+    return None if body is None else guarded(op, read, body)
+
+
+def guarded(op: Op, read: Read, body: Callable[..., None]) -> Step:
+    """Run `body` in the lanes where the operation acts; whether it acts must be known."""
 
     def run(m: Machine) -> None:
         on = m.mask if op.guard is None else m.guard(op.guard)
