@@ -213,13 +213,41 @@ def row_argmax(x_ptr, y_ptr, m, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr)
     tl.store(y_ptr + r, tl.argmax(x, axis=1).to(tl.int32), mask=r < m)
 
 
+@triton.jit
+def cube_sum(x_ptr, y_ptr, b, m, n, AXIS: tl.constexpr, BLOCK_B: tl.constexpr,
+             BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """One axis of a [b, m, n] tensor, summed from a three-dimensional tile."""
+    i = tl.program_id(2) * BLOCK_B + tl.arange(0, BLOCK_B)
+    j = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
+    k = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    ok = (i[:, None, None] < b) & (j[None, :, None] < m) & (k[None, None, :] < n)
+    at = x_ptr + (i[:, None, None] * m + j[None, :, None]) * n + k[None, None, :]
+    y = tl.sum(tl.load(at, mask=ok, other=0.0).to(tl.float32), axis=AXIS)
+    y = y.to(y_ptr.dtype.element_ty)
+    if AXIS == 0:
+        tl.store(y_ptr + j[:, None] * n + k[None, :], y, mask=(j[:, None] < m) & (k[None, :] < n))
+    elif AXIS == 1:
+        tl.store(y_ptr + i[:, None] * n + k[None, :], y, mask=(i[:, None] < b) & (k[None, :] < n))
+    else:
+        tl.store(y_ptr + i[:, None] * m + j[None, :], y, mask=(i[:, None] < b) & (j[None, :] < m))
+
+
 ROWS = (row_sum, row_sum_two_level, row_sum_pairs, row_sum_tree, row_max, row_prod, row_sum_exp)
 ROW_LOOPS = (row_sum_tile_loop, row_sum_scalar_loop)
 COLS = (col_sum,)
 COL_LOOPS = (col_sum_tile_loop, col_sum_scalar_loop)
 
+#: most elements of a tile of whole rows: more only spills
+TILE = 8192
 
-def _matrix(fn: Any, m: int, n: int, block: tuple[int, int], out: str, dtype: str) -> Launch:
+#: shapes: rows are longer than the loops' tiles and shorter than the whole-row ones
+WIDE = ((37, 203), (19, 129), (64 + 3, 251))
+TALL = ((203, 37), (129, 19), (251, 67))
+SMALL = ((29, 61), (17, 35), (31, 63))
+CUBES = ((3, 61, 37), (2, 35, 19), (3, 57, 67))
+
+
+def _matrix(fn: Any, m: int, n: int, block: tuple[int, int], out: str) -> Launch:
     """The launch of one of the two-dimensional kernels."""
     rows = fn in ROWS or fn in ROW_LOOPS or fn is row_argmax
     whole = fn in (full_sum, full_sum_flat)
@@ -229,7 +257,7 @@ def _matrix(fn: Any, m: int, n: int, block: tuple[int, int], out: str, dtype: st
     return Launch(
         (grid, 1, 1),
         {
-            "x_ptr": Buf(dtype, m * n, axis=axis),
+            "x_ptr": Buf("f16", m * n, axis=axis),
             "y_ptr": Buf(out, length, "out"),
             "m": m,
             "n": n,
@@ -237,12 +265,15 @@ def _matrix(fn: Any, m: int, n: int, block: tuple[int, int], out: str, dtype: st
     )
 
 
-def _middle(b: int, m: int, n: int, block: tuple[int, int], out: str, dtype: str) -> Launch:
+def _cube(grid: tuple[int, int, int], shape: tuple[int, int, int], axis: int, out: str) -> Launch:
+    """The launch of one of the kernels on a [b, m, n] tensor that sums `axis`."""
+    b, m, n = shape
+    view = {0: (1, b, m * n), 1: (b, m, n), 2: (b * m, n, 1)}[axis]
     return Launch(
-        (cdiv(n, block[1]), b, 1),
+        grid,
         {
-            "x_ptr": Buf(dtype, b * m * n, axis=(b, m, n)),
-            "y_ptr": Buf(out, b * n, "out"),
+            "x_ptr": Buf("f16", b * m * n, axis=view),
+            "y_ptr": Buf(out, b * m * n // shape[axis], "out"),
             "b": b,
             "m": m,
             "n": n,
@@ -250,66 +281,81 @@ def _middle(b: int, m: int, n: int, block: tuple[int, int], out: str, dtype: str
     )
 
 
+def _case(fn: Any, block: tuple[int, ...], launches: tuple[Launch, ...], w: int,
+          **o: Any) -> Case:
+    """One configuration; `block` are the last of BLOCK_B, BLOCK_M, BLOCK_N."""
+    names = ("BLOCK_B", "BLOCK_M", "BLOCK_N")[3 - len(block):]
+    axis = {"AXIS": o.pop("axis")} if "axis" in o else {}
+    out = launches[0].args["y_ptr"]
+    assert isinstance(out, Buf)
+    which = "".join(map(str, axis.values()))
+    return Case(
+        family="reductions",
+        variant=f"{fn.fn.__name__}{which}_{out.dtype}",
+        fn=fn,
+        constexprs={**axis, **dict(zip(names, block, strict=True))},
+        options={"num_warps": w, **o},
+        launches=launches,
+    )
+
+
+def _matrix_cases(full: bool) -> Iterator[tuple[Any, tuple[int, int], str, Any, dict[str, int]]]:
+    """Kernel, tile, output type, shapes and further options of the two-dimensional kernels."""
+    outs = ("f32", "f16") if full else ("f32",)
+    stages = (1, 3) if full else (2,)
+    for fn, bm, bn, out in product(
+        (*ROWS, row_argmax), (1, 2, 4, 8, 16) if full else (1, 8),
+        (256, 512, 1024) if full else (256,), outs,
+    ):
+        if bm * bn <= TILE and (fn is not row_argmax or out == "f32"):
+            yield fn, (bm, bn), "i32" if fn is row_argmax else out, WIDE, {}
+    for fn, bm, bn, s, out in product(
+        ROW_LOOPS, (1, 2, 4, 8, 16) if full else (1, 8), (32, 64, 128) if full else (32, 128),
+        stages, outs,
+    ):
+        yield fn, (bm, bn), out, WIDE, {"num_stages": s}
+    for fn, bm, bn, out in product(
+        COLS, (256, 512) if full else (256,), (1, 4, 8, 16, 32) if full else (8, 32), outs
+    ):
+        yield fn, (bm, bn), out, TALL, {}
+    for fn, bm, bn, s, out in product(
+        COL_LOOPS, (16, 32, 64) if full else (32,), (8, 16, 32) if full else (8, 32), stages, outs
+    ):
+        yield fn, (bm, bn), out, TALL, {"num_stages": s}
+    for fn, bm, bn, out in product((full_sum, full_sum_flat), (32, 64), (64, 128), outs):
+        yield fn, (bm, bn), out, SMALL, {}
+
+
 def cases(full: bool) -> Iterator[Case]:
-    """Sixteen kernels over tiles, warps, output type and input type."""
+    """All kernels over tiles, warps, stages, axes and output type; the input is fp16."""
     warps = (1, 2, 4, 8) if full else (1, 4)
     outs = ("f32", "f16") if full else ("f32",)
-    dtype = "f16"
-
-    def make(fn: Any, block: tuple[int, int], launches: tuple[Launch, ...], w: int,
-             **o: Any) -> Case:
-        return Case(
-            family="reductions",
-            variant=fn.fn.__name__ + "_" + launches[0].args["y_ptr"].dtype,  # type: ignore[union-attr]
-            fn=fn,
-            constexprs={"BLOCK_M": block[0], "BLOCK_N": block[1]},
-            options={"num_warps": w, **o},
-            launches=launches,
-        )
-
-    shapes = ((37, 203), (19, 129), (64 + 3, 251))
+    for (fn, block, out, shapes, options), w in product(_matrix_cases(full), warps):
+        launches = tuple(_matrix(fn, m, n, block, out) for m, n in shapes)
+        yield _case(fn, block, launches, w, **options)
     for fn, bm, bn, w, out in product(
-        (*ROWS, row_argmax), (1, 2, 8, 16) if full else (1, 8), (256, 512) if full else (256,),
+        (mid_sum, mid_sum_loop), (64, 128) if full else (64,), (8, 16, 32) if full else (8, 32),
         warps, outs,
     ):
-        if fn is row_argmax:
-            if out == "f16":
-                continue
-            out = "i32"
-        block = (bm, bn)
-        yield make(fn, block, tuple(_matrix(fn, m, n, block, out, dtype) for m, n in shapes), w)
-    for fn, bm, bn, w, stages in product(
-        ROW_LOOPS, (1, 4, 16) if full else (1, 8), (32, 64, 128) if full else (32, 128), warps,
-        (1, 3) if full else (2,),
+        launches = tuple(_cube((cdiv(n, bn), b, 1), (b, m, n), 1, out) for b, m, n in CUBES)
+        yield _case(fn, (bm if fn is mid_sum else bm // 4, bn), launches, w)
+    if not full:
+        return
+    # The tile spans the summed axis; the others are cut.
+    for axis, (bb, bm, bn), w, out in (
+        (axis, block, w, out) for axis, blocks in CUBE_BLOCKS.items()
+        for block, w, out in product(blocks, warps, outs)
     ):
-        block = (bm, bn)
-        yield make(fn, block, tuple(_matrix(fn, m, n, block, "f32", dtype) for m, n in shapes), w,
-                   num_stages=stages)
-    tall = ((203, 37), (129, 19), (251, 67))
-    for fn, bm, bn, w, out in product(
-        COLS, (256, 512) if full else (256,), (1, 8, 16, 32) if full else (8, 32), warps, outs
-    ):
-        block = (bm, bn)
-        yield make(fn, block, tuple(_matrix(fn, m, n, block, out, dtype) for m, n in tall), w)
-    for fn, bm, bn, w, stages in product(
-        COL_LOOPS, (16, 32, 64) if full else (32,), (8, 16, 32) if full else (8, 32), warps,
-        (1, 3) if full else (2,),
-    ):
-        block = (bm, bn)
-        yield make(fn, block, tuple(_matrix(fn, m, n, block, "f32", dtype) for m, n in tall), w,
-                   num_stages=stages)
-    small = ((29, 61), (17, 35), (31, 63))
-    for fn, bm, bn, w in product((full_sum, full_sum_flat), (32, 64), (64, 128), warps):
-        block = (bm, bn)
-        yield make(fn, block, tuple(_matrix(fn, m, n, block, "f32", dtype) for m, n in small), w)
-    cubes = ((3, 61, 37), (2, 35, 19), (3, 57, 67))
-    for fn, bm, bn, w in product(
-        (mid_sum, mid_sum_loop), (64, 128) if full else (64,), (8, 16, 32) if full else (8, 32),
-        warps,
-    ):
-        bm = bm if fn is mid_sum else bm // 4
-        block = (bm, bn)
-        yield make(fn, block, tuple(_middle(b, m, n, block, "f32", dtype) for b, m, n in cubes), w)
+        launches = tuple(
+            _cube((cdiv(n, bn), cdiv(m, bm), cdiv(b, bb)), (b, m, n), axis, out)
+            for b, m, n in CUBES)
+        yield _case(cube_sum, (bb, bm, bn), launches, w, axis=axis)
 
 
-FAMILIES = (Family("reductions", cases, "sixteen reductions over different dims and axes"),)
+CUBE_BLOCKS = {
+    0: ((4, 4, 32), (4, 8, 16), (4, 8, 64), (8, 2, 64)),
+    1: ((1, 64, 8), (2, 64, 16), (2, 128, 8), (4, 64, 4)),
+    2: ((1, 4, 128), (2, 4, 128), (2, 8, 128), (1, 2, 256)),
+}
+
+FAMILIES = (Family("reductions", cases, "eighteen reductions over different dims and axes"),)
