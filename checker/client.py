@@ -7,10 +7,11 @@ Knows how to ask, not what the answers mean.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
@@ -36,9 +37,11 @@ _NO_FILES: Mapping[str, str] = {}
 class ServerError(SamebitsError):
     """The server did not answer, or refused for a reason that is not the kernel's."""
 
-    def __init__(self, message: str, status: int = 0, problem: str = "") -> None:
+    def __init__(
+        self, message: str, status: int = 0, problem: str = "", missing: Iterable[str] = (),
+    ) -> None:
         super().__init__(message)
-        self.status, self.problem = status, problem
+        self.status, self.problem, self.missing = status, problem, frozenset(missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,7 @@ class Client:
 
     def submit(self, kernels: Iterable[KernelInput]) -> Job:
         """Queue a partition job."""
-        return _job(self._ask("POST", "/v1/partition", _kernels_body(kernels)))
+        return _job(self._send("POST", "/v1/partition", kernels))
 
     def job(self, job_id: str) -> Job:
         """A job as it is now."""
@@ -193,7 +196,7 @@ class Client:
 
     def set_baseline(self, name: str, kernels: Iterable[KernelInput]) -> dict[str, Any]:
         """Keep kernels as a baseline."""
-        return self._ask("PUT", f"/v1/baselines/{name}", _kernels_body(kernels))
+        return self._send("PUT", f"/v1/baselines/{name}", kernels)
 
     def baseline(self, name: str) -> dict[str, Any]:
         """A baseline's kernels."""
@@ -201,11 +204,26 @@ class Client:
 
     def check_baseline(self, name: str, kernels: Iterable[KernelInput]) -> dict[str, Any]:
         """Compare kernels with a baseline: ok, equal, drifted, added, removed, errors."""
-        job = _job(self._ask("POST", f"/v1/baselines/{name}/check", _kernels_body(kernels)))
+        job = _job(self._send("POST", f"/v1/baselines/{name}/check", kernels))
         job = job if job.final else self.wait(job.id)
         if job.state != "done" or job.result is None:
             raise ServerError(f"the check ended as {job.state}")
         return job.result
+
+    def _send(self, method: str, path: str, kernels: Iterable[KernelInput]) -> dict[str, Any]:
+        """Ask about a sweep: by the texts' digests, then with those texts that are not kept."""
+        inputs = list(kernels)
+        digests = [_digest(k.text) for k in inputs]
+        missing: frozenset[str] = frozenset()
+        while True:
+            body = {"kernels": [_kernel_body(k, d, d in missing)
+                                for k, d in zip(inputs, digests, strict=True)]}
+            try:
+                return self._ask(method, path, body)
+            except ServerError as error:
+                if not error.missing - missing:
+                    raise
+                missing |= error.missing
 
     def _ask(
         self, method: str, path: str, body: Any = None, files: Mapping[str, str] = _NO_FILES,
@@ -229,8 +247,15 @@ class Client:
         raise AssertionError("the last attempt returns or raises")
 
 
-def _kernels_body(kernels: Iterable[KernelInput]) -> dict[str, Any]:
-    return {"kernels": [{**asdict(k), "launches": list(k.launches)} for k in kernels]}
+def _digest(text: str) -> str:
+    """The name that the server keeps a text under."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _kernel_body(kernel: KernelInput, digest: str, whole: bool) -> dict[str, Any]:
+    source = {"text": kernel.text} if whole else {"digest": digest}
+    return {"name": kernel.name, **source, "isa": kernel.isa, "kernel": kernel.kernel,
+            "config": kernel.config, "launches": list(kernel.launches)}
 
 
 def _job(data: Mapping[str, Any]) -> Job:
@@ -252,7 +277,8 @@ def _fail(answer: httpx.Response, files: Mapping[str, str]) -> NoReturn:
         raise UsageError(detail)
     if kind == "launch":
         raise LaunchError(detail)
-    raise ServerError(f"{problem.get('title', kind)}: {detail}", answer.status_code, kind)
+    raise ServerError(f"{problem.get('title', kind)}: {detail}", answer.status_code, kind,
+                      problem.get("missing", ()))
 
 
 def _diagnostic(place: Mapping[str, Any], files: Mapping[str, str]) -> Diagnostic:

@@ -1,8 +1,9 @@
 """Runs jobs: takes them from the store, asks about their kernels, writes the result.
 
-In: a `Service`. Out: `JobRunner`, a background task of each server process. A kernel that fails or
-is over a limit is reported in the result's errors and the rest goes on. Answers are memoised, so
-a job that is taken over after a crash goes on where it stood.
+In: a `Service`. Out: `JobRunner`, a background task of each server process. Kernels whose answers
+are known when a job is queued are done from the start. A kernel that fails or is over a limit is
+reported in the result's errors and the rest goes on. Answers are memoised, so a job that is taken
+over after a crash goes on where it stood.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from server.jobstore import Item, ItemResult, Job
 from server.plans import Plan, plan_of
@@ -66,6 +67,33 @@ class JobRunner:
         given = await self._service.on_thread(self._jobs.hand_back, self._service.owner)
         if given:
             log.info("handed back", extra={"fields": {"jobs": given}})
+
+    async def queue(
+        self, items: Sequence[Item], kind: str = "partition", subject: str | None = None,
+    ) -> Job:
+        """Queue a job for these items, whose texts are kept, and look for jobs now."""
+        filled = await self._answered(plan_of(kind), items)
+        job = await self._service.on_thread(self._jobs.create, filled, kind, subject)
+        self.wake()
+        return job
+
+    async def _answered(self, plan: Plan, items: Sequence[Item]) -> list[Item]:
+        """The items, those done whose answers are known or that nothing is to be asked about."""
+        filled = list(items)
+        groups: dict[str, list[Item]] = {}
+        for item in items:
+            question = plan.question(item) if item.state == "waiting" else None
+            if question is not None:
+                groups.setdefault(question.key, []).append(item)
+            elif item.state == "waiting":
+                filled[item.number] = replace(item, state="done")
+        for key, answer in (await self._service.known(groups)).items():
+            self._service.metrics.cache.labels(answer.kind, "store").inc()
+            for item, found in zip(groups[key], _results(plan, groups[key], answer), strict=True):
+                filled[item.number] = replace(
+                    item, state=found.state, answer=found.answer, class_key=found.class_key,
+                    error=found.error)
+        return filled
 
     def wake(self) -> None:
         """Look for jobs now."""
@@ -168,26 +196,22 @@ class JobRunner:
 
     async def _run(self, run: _Run) -> None:
         service, job = self._service, run.job
-        plan = plan_of(job)
+        plan = plan_of(job.kind)
+        items = await service.on_thread(self._jobs.items, job.id)
         groups: dict[str, list[Item]] = {}
-        for item in await service.on_thread(self._jobs.items, job.id):
-            if item.state != "waiting":
-                continue
-            question = plan.question(item)
-            if question is None:
-                run.buffer.append(ItemResult(item.number, None, None, None))
-            else:
+        for item in items:
+            question = plan.question(item) if item.state == "waiting" else None
+            if question is not None:
                 groups.setdefault(question.key, []).append(item)
-        known = await service.known(groups)
-        for key, answer in known.items():
-            run.buffer += _results(plan, groups.pop(key), answer)
-            service.metrics.cache.labels(answer.kind, "store").inc()
-        if run.buffer and not await self._flush(run):
-            return
-        await self._ask_all(run, plan, list(groups.values()))
-        if service.closing.is_set() or not await self._flush(run):
-            return
-        await self._conclude(run, plan)
+        if groups:
+            await self._ask_all(run, plan, list(groups.values()))
+            if service.closing.is_set() or not await self._flush(run):
+                return
+            items = await service.on_thread(self._jobs.items, job.id)
+        outcome = await plan.result(service, job, items)
+        await service.on_thread(
+            self._jobs.finish, job.id, service.owner, result=outcome.value, error=outcome.error)
+        service.metrics.jobs.labels("failed" if outcome.error else "done").inc()
 
     async def _ask_all(self, run: _Run, plan: Plan, groups: Sequence[list[Item]]) -> None:
         """Ask about one kernel of each group, a bounded number at a time."""
@@ -221,14 +245,6 @@ class JobRunner:
             question.kind, question.digest, question.options, plan.payload(item, texts), {},
             priority=BULK)
         return answer
-
-    async def _conclude(self, run: _Run, plan: Plan) -> None:
-        service, job = self._service, run.job
-        items = await service.on_thread(self._jobs.items, job.id)
-        outcome = await plan.result(service, job, items)
-        await service.on_thread(
-            self._jobs.finish, job.id, service.owner, result=outcome.value, error=outcome.error)
-        service.metrics.jobs.labels("failed" if outcome.error else "done").inc()
 
 
 def _results(plan: Plan, group: Iterable[Item], answer: Answer) -> list[ItemResult]:

@@ -48,6 +48,11 @@ class ItemResult:
     class_key: str | None
     error: dict[str, Any] | None
 
+    @property
+    def state(self) -> str:
+        """The item's state from now on."""
+        return "failed" if self.error else "done"
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -85,13 +90,14 @@ class JobStore:
     def create(
         self, items: Sequence[Item], kind: str = "partition", subject: str | None = None,
     ) -> Job:
-        """Queue a job for these kernels, whose texts are already kept (or that failed already).
+        """Queue a job for these kernels; each is waiting, its text kept, or done or failed.
 
         kind: partition, or check, whose subject is the name of a baseline.
         """
         job_id = secrets.token_hex(12)
         rows = [{"job": job_id, "number": i.number, "name": i.name, "digest": i.digest,
                  "details": json.dumps(i.details, sort_keys=True), "state": i.state,
+                 "answer": i.answer, "class_key": i.class_key,
                  "error": None if i.error is None else json.dumps(i.error)} for i in items]
         with self._store.begin() as conn:
             conn.execute(sa.insert(JOBS).values(
@@ -181,7 +187,7 @@ class JobStore:
         self, job_id: str, owner: str, lease_s: float, results: Iterable[ItemResult],
     ) -> bool:
         """Write item results, the count and the lease; False when the job is not this owner's."""
-        rows = [{"n": r.number, "state_": "failed" if r.error else "done", "answer_": r.answer,
+        rows = [{"n": r.number, "state_": r.state, "answer_": r.answer,
                  "class_": r.class_key, "error_": json.dumps(r.error) if r.error else None}
                 for r in results]
         query = (sa.update(ITEMS)

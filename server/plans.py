@@ -165,6 +165,6 @@ def _errors(items: Sequence[Item]) -> list[tuple[str, str]]:
 _PLANS: dict[str, Plan] = {"partition": Partition(), "check": Check()}
 
 
-def plan_of(job: Job) -> Plan:
-    """The plan for a job's kind."""
-    return _PLANS[job.kind]
+def plan_of(kind: str) -> Plan:
+    """The plan for a kind of job."""
+    return _PLANS[kind]

@@ -44,9 +44,7 @@ async def queue_job(
     waiting = await service.on_thread(service.jobs.count, "queued")
     if waiting >= service.settings.queued_jobs:
         raise Busy
-    job = await service.on_thread(service.jobs.create, items, kind, subject)
-    runner_of(request).wake()
-    return job
+    return await runner_of(request).queue(items, kind, subject)
 
 
 async def wait_for(request: Request, job_id: str, seconds: float) -> Job:
@@ -154,12 +152,11 @@ async def _events(request: Request, job_id: str) -> AsyncIterator[str]:
             now = await service.on_thread(service.jobs.class_sizes, job_id)
             grown = {key: size for key, size in now.items() if sizes.get(key) != size}
             sizes = now
-            number += 1
-            yield _event("progress", {"state": job.state, "done": job.done, "total": job.total,
-                                      "classes": len(sizes)}, number)
-            for key, size in sorted(grown.items()):
-                number += 1
-                yield _event("class", {"key": key, "size": size}, number)
+            told_now = [("progress", {"state": job.state, "done": job.done, "total": job.total,
+                                      "classes": len(sizes)})]
+            told_now += [("class", {"key": k, "size": n}) for k, n in sorted(grown.items())]
+            yield "".join(_event(*e, number + at) for at, e in enumerate(told_now, 1))
+            number += len(told_now)
             quiet_since = time.monotonic()
         if job.final:
             yield _event("end", await document_of(service, job), number + 1)
@@ -168,4 +165,4 @@ async def _events(request: Request, job_id: str) -> AsyncIterator[str]:
             quiet_since = time.monotonic()
             yield ": still there\n\n"
         await runner.changed(0.5)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.02)

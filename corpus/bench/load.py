@@ -4,6 +4,7 @@
     python -m corpus.bench.load --url http://127.0.0.1:8080 --clients 1 8 64 --seconds 10
     python -m corpus.bench.load --memory 50000           # memory of the server over cached requests
     python -m corpus.bench.load --sweep 1000             # a partition of real kernels, twice
+    python -m corpus.bench.load --url http://127.0.0.1:8080 --sweep 1000   # the same, any server
 
 Cached requests repeat a few pairs; uncached ones carry a comment that no request had before. Every
 stage is bounded in time; any status but 200 is an error and makes the exit status 1.
@@ -213,7 +214,10 @@ async def _stages(address: tuple[str, int], clients: list[int], seconds: float) 
 
 
 def _sweep(url: str, count: int) -> bool:
-    """Partition the shortest real kernels twice, following events; True at 50 times the speed."""
+    """Partition the shortest real kernels twice, following events; True at 50 times the speed.
+
+    A server that has answers already needs an empty store for the first turn to mean anything.
+    """
     from checker.client import Client
     from checker.results import KernelInput
     from corpus.load import load_set, sets
@@ -254,13 +258,17 @@ def main() -> int:
     parser.add_argument("--memory", type=int, metavar="REQUESTS",
                         help="watch the own server's memory over this many cached requests")
     parser.add_argument("--sweep", type=int, metavar="KERNELS",
-                        help="partition this many real kernels on the own server, twice")
+                        help="partition this many real kernels, twice")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds a kernel")
     asked = parser.parse_args()
     if asked.url:
         parts = urlsplit(asked.url)
         if parts.hostname not in ("127.0.0.1", "localhost", "::1"):
             parser.error("load goes to this machine only")
+        if asked.memory:
+            parser.error("--memory watches a server of its own; leave out --url")
+        if asked.sweep:
+            return 0 if _sweep(asked.url, asked.sweep) else 1
         address = (str(parts.hostname), int(parts.port or 80))
         return 0 if asyncio.run(_stages(address, asked.clients, asked.seconds)) else 1
     with own_server(asked.workers, asked.time_limit) as (url, pid):
