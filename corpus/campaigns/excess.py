@@ -1,86 +1,230 @@
 """Excess: kernels whose bytes agreed on every draw and whose maps differ, each explained.
 
-In: what a truth campaign left. For each pair of launch classes with one set of bytes, the witness
-search tries inputs that the truth's draws did not have. Out: pairs that a witness separates (the
-draws were too weak), and pairs that nothing separates (an identity may be missing), with the first
-difference. `python -m corpus.campaigns.excess [--found FILE]`.
+In: what a truth campaign left. The launch classes of one class of bytes run in the ``bytes`` domain
+on the witness search's draws, which reveal more than the truth's. Out: the classes of bytes that a
+witness shows to be several (the truth's draws were too weak), what nothing separates (an identity
+may be missing), and the share of equal pairs with the truth so refined.
+`python -m corpus.campaigns.excess [--found FILE]`.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+import xxhash
+from rich.console import Console
+from rich.progress import Progress
 
 from checker import Launch, api
-from checker.replay import first_difference, replay
-from checker.witness import find_witness
-from corpus.campaigns.common import console, run
+from checker.core import Program
+from checker.draws import RAW, canonical_nans
+from checker.errors import SamebitsError
+from checker.replay import ReplayResult, first_difference, replay
+from checker.replay.hashing import TAG
+from checker.witness import DRAWS, draw_inputs
 from corpus.campaigns.truth import OUT, Found, Job, recall
+from corpus.pool import Lost, run_all
+
+#: a class that takes longer is left as it is
+JOB_SECONDS = 900
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Two kernels of one set of bytes and different maps at `launch`."""
+class Bytes:
+    """One class of bytes: a kernel of each launch class in it, and how many kernels that has."""
 
     family: str
-    names: tuple[str, str]
-    texts: tuple[str, str]
-    launches: tuple[dict[str, Any], dict[str, Any]]
+    kernels: tuple[Job, ...]
+    maps: tuple[tuple[str, ...], ...]
+    counts: tuple[int, ...]
+    refused: int = 0
+    draws: int = len(DRAWS)
 
 
-def pairs_of(jobs: Sequence[Job], found: Sequence[Found]) -> list[Pair]:
-    """Return one pair for each launch class beyond the first with the same bytes."""
-    groups: dict[tuple[str, Any], dict[tuple[str, ...], tuple[Job, Found]]] = defaultdict(dict)
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is left of a class of bytes: launch classes that no draw tells apart, as indices."""
+
+    parts: tuple[tuple[int, ...], ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Row:
+    """One family: classes and pairs, as the truth's draws have them and refined by witnesses."""
+
+    family: str
+    bytes_classes: int = 0
+    refined: int = 0
+    launch_classes: int = 0
+    equal_pairs: int = 0
+    proved: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def classes_of(jobs: Sequence[Job], found: Sequence[Found], draws: int) -> list[Bytes]:
+    """Every class of bytes with its launch classes."""
+    groups: dict[tuple[str, Any], list[tuple[Job, Found]]] = defaultdict(list)
     for job, answer in zip(jobs, found, strict=True):
-        if job.deterministic and answer.maps and all(answer.maps):
-            groups[job.group, job.digests].setdefault(answer.maps, (job, answer))
+        if job.deterministic:
+            groups[job.group, job.digests].append((job, answer))
     out = []
-    for classes in groups.values():
-        (first, one), *rest = classes.values()
-        for job, two in rest:
-            at = next(i for i, (x, y) in enumerate(zip(one.maps, two.maps, strict=True)) if x != y)
-            out.append(Pair(job.family, (first.name, job.name), (first.text, job.text),
-                            (first.launches[at], job.launches[at])))
+    for members in groups.values():
+        first: dict[tuple[str, ...], Job] = {}
+        counts: dict[tuple[str, ...], int] = defaultdict(int)
+        for job, answer in members:
+            if all(answer.maps):
+                first.setdefault(answer.maps, job)
+                counts[answer.maps] += 1
+        out.append(Bytes(members[0][0].family, tuple(first.values()), tuple(first),
+                         tuple(counts[m] for m in first), len(members) - sum(counts.values()),
+                         draws))
     return out
 
 
-def explain(pair: Pair) -> tuple[str, str]:
-    """Return ("witness" | "same now" | "unexplained", what was found)."""
-    one, two = (api.program_of(text) for text in pair.texts)
-    left, right = (Launch.from_json(facts) for facts in pair.launches)
-    difference = first_difference(replay(one, left), replay(two, right))
-    if difference is None:
-        return "same now", ""
-    witness = find_witness(one, two, left, right)
-    if witness is not None:
-        return "witness", (f"{witness.buffer}[{witness.element}] {witness.bits_a:#x} against "
-                           f"{witness.bits_b:#x}, {witness.kind}/{witness.seed}")
-    return "unexplained", (f"{difference.kind} in {difference.buffer}[{difference.element}], "
-                           f"{difference.count} elements, lines {difference.line_a} and "
-                           f"{difference.line_b}")
+def separate(cls: Bytes) -> Parts:
+    """Partition the launch classes by what the replayed bytes show."""
+    everyone = tuple(range(len(cls.kernels)))
+    programs = [api.program_of(job.text, isa=job.isa) for job in cls.kernels]
+    parts: list[tuple[int, ...]] = [everyone]
+    notes: list[str] = []
+    for at in range(len(cls.maps[0])):
+        for kind, seed in DRAWS[: cls.draws]:
+            left = [p for p in parts if len({cls.maps[i][at] for i in p}) > 1]
+            if not left:
+                break
+            for part in left:
+                split = _split(cls, programs, part, at, kind, seed, notes)
+                if len(split) > 1:
+                    names = " | ".join(cls.kernels[s[0]].name for s in split)
+                    notes.append(f"witness      {names}: launch {at}, {kind}/{seed}")
+                    parts = [p for p in parts if p is not part] + split
+    for part in parts:
+        if len(part) > 1:
+            notes += [_unexplained(cls, programs, part[0], other) for other in part[1:]]
+    return Parts(tuple(parts), tuple(notes))
+
+
+def _split(cls: Bytes, programs: Sequence[Program], part: Sequence[int], at: int, kind: str,
+           seed: int, notes: list[str]) -> list[tuple[int, ...]]:
+    """The part's members by the bytes they give; those of unknown bytes stay with the first."""
+    found: dict[str, list[int]] = defaultdict(list)
+    unknown: list[int] = []
+    shared: dict[str, str] = {}
+    for i in part:
+        same = cls.maps[i][at]
+        if same not in shared:
+            launch = Launch.from_json(cls.kernels[i].launches[at])
+            result = replay(programs[i], launch, domain="bytes",
+                            inputs=draw_inputs(launch, kind, seed))
+            shared[same], why = _bytes(result)
+            if why and (note := f"no bytes     {cls.kernels[i].name}: {why}") not in notes:
+                notes.append(note)
+        (found[shared[same]] if shared[same] else unknown).append(i)
+    split = list(found.values()) or [[]]
+    split[0] += unknown
+    return [tuple(s) for s in split]
+
+
+def _bytes(result: ReplayResult) -> tuple[str, str]:
+    """A digest of what a replay wrote, or why there is none that counts."""
+    if not result.usable or result.inaccurate:
+        return "", ", ".join([*(r.code for r in result.reasons()), *result.inaccurate])
+    state = xxhash.xxh3_128()
+    for name, out in sorted(result.outputs.items()):
+        if not (out.words[0][out.written] == TAG).all():
+            return "", "an output is not concrete"
+        bits = out.words[1][out.written]
+        if out.dtype in RAW:
+            bits = canonical_nans(out.dtype, bits.astype(RAW[out.dtype]))
+        state.update(name.encode() + np.flatnonzero(out.written).tobytes() + bits.tobytes())
+    return state.hexdigest(), ""
+
+
+def _unexplained(cls: Bytes, programs: Sequence[Program], one: int, two: int) -> str:
+    """Where two kernels differ that no draw separates."""
+    at = next(i for i, (x, y) in enumerate(zip(cls.maps[one], cls.maps[two], strict=True))
+              if x != y)
+    names = f"{cls.kernels[one].name} | {cls.kernels[two].name}"
+    try:
+        d = first_difference(*(replay(programs[i], Launch.from_json(cls.kernels[i].launches[at]))
+                               for i in (one, two)))
+    except SamebitsError as error:
+        return f"unexplained  {names}: {error}"
+    if d is None:
+        return f"same now     {names}"
+    return (f"unexplained  {names}: launch {at}, {d.kind} in {d.buffer}[{d.element}], "
+            f"{d.count} elements, lines {d.line_a} and {d.line_b}")
+
+
+def explain(classes: Sequence[Bytes], workers: int) -> list[Parts]:
+    """Take apart the classes of bytes of more than one launch class, in processes."""
+    whole = {id(c): Parts((tuple(range(len(c.kernels))),) if c.kernels else (), ())
+             for c in classes}
+    several = [c for c in classes if len(c.kernels) > 1]
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as bar:
+        shown = bar.add_task("excess", total=len(several))
+        for cls, answer in run_all(separate, several, workers, seconds=JOB_SECONDS):
+            if isinstance(answer, Lost):
+                whole[id(cls)] = replace(whole[id(cls)], notes=(
+                    f"lost         {cls.kernels[0].name} and others: {answer.reason}",))
+            else:
+                whole[id(cls)] = answer
+            bar.advance(shown)
+    return [whole[id(c)] for c in classes]
+
+
+def tabulate(classes: Sequence[Bytes], answers: Iterable[Parts]) -> list[Row]:
+    """Classes and pairs by family; a refused kernel counts as equal to the largest part."""
+    rows: dict[str, Row] = {}
+    for cls, answer in zip(classes, answers, strict=True):
+        row = rows.setdefault(cls.family, Row(cls.family))
+        sizes = [sum(cls.counts[i] for i in part) for part in answer.parts] or [0]
+        sizes[sizes.index(max(sizes))] += cls.refused
+        row.bytes_classes += 1
+        row.refined += len(sizes)
+        row.launch_classes += len(cls.counts) + cls.refused
+        row.equal_pairs += sum(n * (n - 1) // 2 for n in sizes)
+        row.proved += sum(n * (n - 1) // 2 for n in cls.counts)
+        row.notes += answer.notes
+    return sorted(rows.values(), key=lambda r: r.family)
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Print every explanation, then the table and its total."""
+    for row in rows:
+        for note in row.notes:
+            print(note)
+    total = Row("all")
+    print(f"{'family':22}{'bytes':>8}{'refined':>8}{'launch':>8}{'ratio':>7}{'pairs':>8}"
+          f"{'proved':>8}{'%':>7}")
+    for row in [*rows, total]:
+        if row is not total:
+            for name in ("bytes_classes", "refined", "launch_classes", "equal_pairs", "proved"):
+                setattr(total, name, getattr(total, name) + getattr(row, name))
+        share = f"{100 * row.proved / row.equal_pairs:.1f}" if row.equal_pairs else "-"
+        print(f"{row.family:22}{row.bytes_classes:8}{row.refined:8}{row.launch_classes:8}"
+              f"{row.launch_classes / max(1, row.refined):7.2f}{row.equal_pairs:8}{row.proved:8}"
+              f"{share:>7}")
 
 
 def main(
     found: Annotated[Path, typer.Option(help="what a truth campaign left")] = OUT,
-    count: Annotated[int, typer.Option(help="pairs at most")] = 1_000_000,
+    only: Annotated[str, typer.Option(help="part of the family's name")] = "",
+    draws: Annotated[int, typer.Option(help="draws tried at each launch")] = len(DRAWS),
     workers: Annotated[int | None, typer.Option(help="processes; default: all cores")] = None,
 ) -> None:
     """Explain every class of the launch partition that the bytes do not show."""
-    pairs = pairs_of(*recall(found))[:count]
-    totals: Counter[tuple[str, str]] = Counter()
-    for pair, (fate, detail) in zip(pairs, run("excess", explain, pairs, workers), strict=True):
-        totals[pair.family, fate] += 1
-        console.print(f"{fate:12s} {pair.names[0]} | {pair.names[1]}: {detail}", markup=False)
-    for (family, fate), number in sorted(totals.items()):
-        print(f"{family:24s} {fate:12s} {number}")
-    print(f"{len(pairs)} pairs: " + ", ".join(
-        f"{sum(n for (_, f), n in totals.items() if f == fate)} {fate}"
-        for fate in ("witness", "same now", "unexplained")))
+    classes = [c for c in classes_of(*recall(found), draws) if only in c.family]
+    show(tabulate(classes, explain(classes, workers or os.cpu_count() or 1)))
 
 
 if __name__ == "__main__":
