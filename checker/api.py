@@ -41,8 +41,8 @@ from checker.walk import walk
 from checker.witness import find_witness
 
 __all__ = [
-    "Examined", "classify", "compare", "coverage", "examine", "kernels_in", "outline", "partition",
-    "program_of", "replay_kernel", "sign", "tree_text",
+    "Examined", "classify", "compare", "compare_at", "coverage", "examine", "kernels_in", "outline",
+    "partition", "program_of", "replay_kernel", "sign", "tree_text",
 ]
 
 # Codes of findings that say "the walk could not", not "the kernel is wrong".
@@ -151,6 +151,32 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
     facts_b = (_as_launch_of(two.program, facts_a) if launch_b is None
                else Launch.from_json(launch_b))
     return _compare_launch(one, two, facts_a, facts_b, premises, differences)
+
+
+def compare_at(a: str, b: str,
+               launches: Sequence[tuple[LaunchFacts | None, LaunchFacts | None]],
+               **options: Any) -> Verdict:
+    """`compare` at several launches jointly: equal where all are, unequal where one is.
+
+    launches: facts of the first and of the second kernel, at least one pair. Of an answer that is
+    not equal the reasons name the launch.
+    """
+    found = []
+    for number, (facts_a, facts_b) in enumerate(launches, 1):
+        verdict = compare(a, b, launch_a=facts_a, launch_b=facts_b, **options)
+        if len(launches) > 1:
+            at = f"launch {number} of {len(launches)}: "
+            reasons = tuple(replace(r, message=at + r.message) for r in verdict.reasons)
+            verdict = replace(verdict, reasons=reasons)
+        found.append(verdict)
+        if verdict.kind == "unequal":
+            break
+    worst = max(found, key=lambda v: ("equal", "unproved", "unequal").index(v.kind))
+    if not worst.equal:
+        return worst
+    basis = "launch" if any(v.basis == "launch" for v in found) else "static"
+    premises = set().union(*(v.premises for v in found))
+    return replace(worst, basis=basis, premises=tuple(sorted(premises)))
 
 
 def _refusals(signature: Signature, which: str) -> list[Reason]:
@@ -264,9 +290,17 @@ class Examined:
     premises: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
 
+    @property
+    def launch_signature(self) -> str | None:
+        """`sb1l-...` over the output maps at all launches; None unless each of them is known."""
+        if not self.digests or None in self.digests:
+            return None
+        joint = "|".join(str(d) for d in self.digests)
+        return "sb1l-" + xxhash.xxh3_128_hexdigest(joint.encode())
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data; `from_json` is its inverse."""
-        return asdict(self)
+        return {**asdict(self), "launch_signature": self.launch_signature}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Examined:
@@ -352,7 +386,7 @@ def classify(items: Sequence[tuple[KernelInput, Examined]],
         keys = _class_keys(found)
         for key in keys:
             parent[find(number)] = find(groups.setdefault(key, number))
-        if not found.signature.modelled and not _launch_key(found):
+        if not found.signature.modelled and found.launch_signature is None:
             unproved.append((found.name, found.reasons or _not_modelled(found.signature)))
     for number, (_, found) in enumerate(items):
         if _class_keys(found):
@@ -371,13 +405,9 @@ def _class_keys(found: Examined) -> list[tuple[Any, ...]]:
         return []
     static = found.signature.text if found.signature.modelled else found.program
     keys: list[tuple[Any, ...]] = [("static", found.parameters, static, found.shapes)]
-    if _launch_key(found):
+    if found.launch_signature is not None:
         keys.append(("launch", found.parameters, found.digests))
     return keys
-
-
-def _launch_key(found: Examined) -> bool:
-    return bool(found.digests) and None not in found.digests
 
 
 def _not_modelled(signature: Signature) -> tuple[Reason, ...]:
@@ -398,8 +428,7 @@ def _equal_class(members: Sequence[tuple[KernelInput, Examined]]) -> EqualClass:
         premises |= {"same-program"}
     else:
         basis = "launch"
-        joint = "|".join(str(d) for d in next(e.digests for e in found if _launch_key(e)))
-        signature = "sb1l-" + xxhash.xxh3_128_hexdigest(joint.encode())
+        signature = next(e.launch_signature for e in found if e.launch_signature is not None)
     if basis == "static":
         premises -= {"launch"}
     return EqualClass(signature, basis, tuple(k.name for k, _ in members),

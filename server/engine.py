@@ -7,7 +7,6 @@ process borders and be stored. Knows nothing about what the answers mean.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -65,9 +64,9 @@ def _sign(api: ModuleType, p: Mapping[str, Any]) -> Any:
 
 def _compare(api: ModuleType, p: Mapping[str, Any]) -> Any:
     a, b = p["a"], p["b"]
-    verdict = api.compare(
-        a["text"], b["text"], isa_a=a["isa"], isa_b=b["isa"], kernel_a=a["kernel"],
-        kernel_b=b["kernel"], launch_a=a["launch"], launch_b=b["launch"], strict=p["strict"])
+    verdict = api.compare_at(
+        a["text"], b["text"], p["launches"], isa_a=a["isa"], isa_b=b["isa"],
+        kernel_a=a["kernel"], kernel_b=b["kernel"], strict=p["strict"])
     return verdict.to_json()
 
 
@@ -82,11 +81,7 @@ def _examine(api: ModuleType, p: Mapping[str, Any]) -> Any:
 
 def provisional_class(examined: Mapping[str, Any]) -> str:
     """A label that kernels of one class mostly share, for progress events only."""
-    digests = examined["digests"]
-    if digests and None not in digests:
-        joint = hashlib.sha256("|".join(digests).encode()).hexdigest()
-        return f"launch-{joint[:32]}"
-    return str(examined["signature"]["text"])
+    return str(examined["launch_signature"] or examined["signature"]["text"])
 
 
 def _classify(api: ModuleType, p: Mapping[str, Any]) -> Any:

@@ -292,6 +292,9 @@ class SignatureInfo(_Versioned):
     """What is known of a class: kernels seen with it, premises, the first kernel's trees."""
 
     signature: str
+    basis: str = Field(description="static, or launch: it holds at `launches` only")
+    launches: list[dict[str, Any]] = []
+    summary: str = ""
     modelled: bool
     premises: list[str]
     kernels: list[SeenKernel]

@@ -27,8 +27,9 @@ from server.middleware import COOKIE
 from server.models import CompareRequest
 from server.problems import KINDS, Problem, validation_problem
 from server.routes_jobs import queue_job
-from server.routes_kernels import service_of
+from server.routes_kernels import SignatureText, service_of
 from server.service import Service
+from server.signatures import known_signature
 from server.store import Answer
 
 __all__ = ["STATIC", "render_problem_page", "router"]
@@ -270,24 +271,17 @@ def _opaque(service: Service, items: list[Item]) -> list[tuple[str, int, str]]:
 
 @router.get("/s/{signature}")
 async def signature_page(
-    request: Request,
-    signature: Annotated[str, Path(min_length=4, max_length=128, pattern=r"^[a-z0-9-]+$")],
+    request: Request, signature: SignatureText,
 ) -> Response:
     """What is known of a signature."""
     service = service_of(request)
-    answers = await service.on_thread(service.store.answers_with_signature, signature)
-    if not answers:
+    known = await known_signature(service, signature)
+    if known is None:
         return render_problem_page(Problem("not-found", "No kernel with this signature was seen."))
-    records = [(a, a.outcome.value["signature"] if a.kind == "examine" else a.outcome.value)
-               for a in answers]
-    first, record = records[0]
-    found = await service.outline(
-        first.text_digest, first.options.get("isa"), first.options.get("kernel"))
-    outline = found.outcome.value if found is not None and found.outcome.error is None else []
-    seen = {(a.text_digest, r["kernel"], r["target"]) for a, r in records}
-    text = await service.on_thread(service.store.text, first.text_digest) or ""
-    return _html("signature.html", signature=signature, record=record, kernels=sorted(seen),
-                 tree=trees.render(outline, "a"), runs=listing(text, _lines(outline, 400)))
+    outline = known["outline"] or []
+    text = await service.on_thread(service.store.text, known["kernels"][0]["digest"]) or ""
+    return _html("signature.html", known=known, tree=trees.render(outline, "a"),
+                 runs=listing(text, _lines(outline, 400)), launches=_dumps(known["launches"]))
 
 
 # --- the API's documentation, and tokens ------------------------------------------------------

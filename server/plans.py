@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from server.engine import Outcome, provisional_class
 from server.jobstore import Item, Job
-from server.service import Service
+from server.service import Service, compare_options
 from server.store import Answer, answer_key, digest_of
 from server.version import build
 
@@ -102,22 +102,16 @@ class Check:
         base = item.details["base"]
         if base is None:
             return None
-        launch = next(iter(item.details["launches"]), None)
-        options = {
-            "strict": False, "b": item.digest, "isa_a": base["isa"], "isa_b": item.details["isa"],
-            "kernel_a": base["kernel"], "kernel_b": item.details["kernel"],
-            "launch_a": launch, "launch_b": launch}
+        options = compare_options(item.digest, base, item.details, _launches(base, item.details))
         return Question("compare", base["digest"], options, (base["digest"], item.digest))
 
     def payload(self, item: Item, texts: Mapping[str, str]) -> dict[str, Any]:
         """See `Plan.payload`."""
-        base = item.details["base"]
-        launch = next(iter(item.details["launches"]), None)
-        sides = {}
-        for side, digest, about in (("a", base["digest"], base), ("b", item.digest, item.details)):
-            sides[side] = {"text": texts[digest], "isa": about["isa"], "kernel": about["kernel"],
-                           "launch": launch}
-        return {**sides, "strict": False}
+        base, question = item.details["base"], self.question(item)
+        assert question is not None
+        sides = {"a": {**base, "text": texts[base["digest"]]},
+                 "b": {**item.details, "text": texts[item.digest]}}
+        return {**question.options, **sides}
 
     def class_key(self, answer: Answer) -> str:
         """See `Plan.class_key`."""
@@ -144,6 +138,19 @@ class Check:
             "baseline": job.subject, "ok": not (drifted or removed or errors), "equal": equal,
             "drifted": drifted, "removed": removed, "errors": errors,
             "added": [i.name for i in items if i.details.get("base") is None and not i.error]})
+
+
+def _launches(base: Mapping[str, Any], now: Mapping[str, Any]) -> list[Any]:
+    """Launch facts of the baseline's kernel and of the one held against it, pair by pair.
+
+    A kernel runs at its own facts, so that its grid and block may have changed; which of them
+    belong together the arguments say. Where only one of the two has such facts, both use them.
+    """
+    pairs: list[Any] = []
+    for facts in now["launches"] or base["launches"]:
+        alike = [f for f in base["launches"] if f.get("args") == facts.get("args")]
+        pairs.append([facts if facts in alike or not alike else alike[0], facts])
+    return pairs or [[None, None]]
 
 
 async def _answers(service: Service, items: Sequence[Item]) -> dict[str, Answer]:

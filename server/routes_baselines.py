@@ -66,15 +66,15 @@ async def delete(request: Request, name: Name) -> Response:
              responses={202: {"model": JobOut, "description": "Not done yet"}, **PROBLEMS},
              summary="Check kernels against a baseline")
 async def check(request: Request, name: Name) -> Response:
-    """Compare each kernel with the baseline's of the same name; a job, like a partition."""
+    """Compare each kernel with the baseline's of the same name; a job, like a partition.
+
+    Where there are launch facts, a kernel is equal if it is at every launch.
+    """
     baseline = await _baseline(request, name)
     entries = {entry["name"]: entry for entry in baseline["entries"]}
     items = []
     for item in await items_of_request(request, service_of(request)):
-        base = entries.get(item.name)
-        launches = item.details["launches"] or (base["launches"] if base else [])
-        items.append(replace(
-            item, details={**item.details, "launches": launches, "base": base}))
+        items.append(replace(item, details={**item.details, "base": entries.get(item.name)}))
     return await reply_job(request, await queue_job(request, items, "check", name), _CHECK_WAIT_S)
 
 

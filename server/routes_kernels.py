@@ -27,9 +27,10 @@ from server.models import (
 )
 from server.problems import MEDIA_TYPE, Problem
 from server.service import Service
+from server.signatures import known_signature
 from server.store import digest_of
 
-__all__ = ["PROBLEMS", "router", "service_of"]
+__all__ = ["PROBLEMS", "SignatureText", "router", "service_of"]
 
 router = APIRouter(prefix="/v1", tags=["kernels"])
 
@@ -45,6 +46,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 
+SignatureText = Annotated[str, Path(min_length=4, max_length=128, pattern=r"^[a-z0-9-]+$")]
 Sha = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256, hex")]
 
 
@@ -94,27 +96,16 @@ async def verdict(request: Request, key: Sha) -> Response:
             summary="What is known of a signature")
 async def signature_info(
     request: Request,
-    signature: Annotated[str, Path(min_length=4, max_length=128, pattern=r"^[a-z0-9-]+$")],
+    signature: SignatureText,
 ) -> Response:
-    """Kernels seen with this signature, its premises, and the dependence trees of the first."""
-    service = service_of(request)
-    answers = await service.on_thread(service.store.answers_with_signature, signature)
-    if not answers:
+    """Kernels seen with this signature, its premises, and the dependence trees of the first.
+
+    `sb1-...` is static; `sb1l-...` is that of a class at the launches that the answer has.
+    """
+    known = await known_signature(service_of(request), signature)
+    if known is None:
         raise Problem("not-found", "no kernel with this signature has been seen")
-    records = [(a, a.outcome.value.get("signature", a.outcome.value)
-                if a.kind == "examine" else a.outcome.value) for a in answers]
-    seen: dict[tuple[str, str], dict[str, Any]] = {}
-    for answer, record in records:
-        seen.setdefault((answer.text_digest, record["kernel"]), {
-            "digest": answer.text_digest, "kernel": record["kernel"], "isa": record["isa"],
-            "target": record["target"]})
-    first, record = records[0]
-    trees = await service.outline(first.text_digest, first.options.get("isa"), record["kernel"])
-    return reply({
-        "signature": signature, "modelled": record["modelled"], "premises": record["premises"],
-        "kernels": list(seen.values()), **versions(),
-        "outline": None if trees is None else trees.outcome.value,
-    }, "store")
+    return reply({**known, **versions()}, "store")
 
 
 @router.get("/kernels/{digest}", response_model=KernelOut, responses=PROBLEMS,

@@ -23,7 +23,7 @@ __all__ = ["ANSWERS", "BASELINES", "CLAIMS", "ITEMS", "JOBS", "METADATA", "TEXTS
 
 METADATA = MetaData()
 
-#: assembly texts by SHA-256 of their UTF-8 bytes, zlib-compressed
+#: assembly texts by SHA-256 of their UTF-8 bytes, zlib-compressed; seen: the day of the last use
 TEXTS = Table(
     "texts", METADATA,
     Column("digest", String(64), primary_key=True),
@@ -31,6 +31,7 @@ TEXTS = Table(
     Column("lines", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),
     Column("created", Float, nullable=False),
+    Column("seen", Float, nullable=False),
 )
 
 #: memo of engine calls; key = SHA-256 over (kind, text digest, checker version, options)
@@ -42,9 +43,12 @@ ANSWERS = Table(
     Column("checker_version", String(64), nullable=False),
     Column("options", Text, nullable=False),
     Column("signature", String(128)),
+    Column("launch_signature", String(128)),
     Column("outcome", LargeBinary, nullable=False),
     Column("created", Float, nullable=False),
+    Column("seen", Float, nullable=False),
     Index("answers_signature", "signature"),
+    Index("answers_launch_signature", "launch_signature"),
     Index("answers_text", "text_digest", "kind"),
 )
 

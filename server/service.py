@@ -13,7 +13,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
@@ -26,7 +26,7 @@ from server.settings import Settings
 from server.store import Answer, Store, answer_key, digest_of
 from server.version import build
 
-__all__ = ["Busy", "Service"]
+__all__ = ["Busy", "Service", "compare_options"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,6 +35,18 @@ log = logging.getLogger("samebits.service")
 
 SINGLE = 3  # priority of a request that a person or a build waits for
 BULK = 6  # priority of a job's kernels
+
+
+def compare_options(
+    digest_b: str, a: Mapping[str, Any], b: Mapping[str, Any], launches: Sequence[Any],
+    strict: bool = False,
+) -> dict[str, Any]:
+    """What a comparison of the text that the answer stands under depends on, besides it.
+
+    launches: pairs of launch facts, of which the verdict holds jointly.
+    """
+    return {"strict": strict, "b": digest_b, "isa_a": a["isa"], "isa_b": b["isa"],
+            "kernel_a": a["kernel"], "kernel_b": b["kernel"], "launches": launches}
 
 
 class Busy(Exception):
@@ -119,11 +131,9 @@ class Service:
     ) -> tuple[Answer, str]:
         """Verdict for a pair; a and b have text, isa, kernel, launch."""
         digests = digest_of(a["text"]), digest_of(b["text"])
-        options = {"strict": strict, "b": digests[1]}
-        for side, kernel in (("a", a), ("b", b)):
-            options |= {f"{key}_{side}": kernel[key] for key in ("isa", "kernel", "launch")}
+        options = compare_options(digests[1], a, b, [[a["launch"], b["launch"]]], strict)
         texts = {digests[0]: a["text"], digests[1]: b["text"]}
-        payload = {"a": dict(a), "b": dict(b), "strict": strict}
+        payload = {**options, "a": dict(a), "b": dict(b)}
         return await self.answer("compare", digests[0], options, payload, texts)
 
     async def outline(self, digest: str, isa: str | None, kernel: str | None) -> Answer | None:
@@ -238,7 +248,7 @@ class Service:
         return outcome
 
     def _filled(self, blank: Answer, outcome: Outcome) -> Answer:
-        signature = None
+        signature = launch_signature = None
         value = outcome.value
         if value is not None:
             if blank.kind == "sign":
@@ -246,11 +256,12 @@ class Service:
                 self.metrics.signature(value)
             elif blank.kind == "examine":
                 signature = value["signature"]["text"]
+                launch_signature = value["launch_signature"]
                 self.metrics.signature(value["signature"])
             elif blank.kind == "compare":
                 self.metrics.verdicts.labels(value["verdict"]).inc()
         return Answer(blank.key, blank.kind, blank.text_digest, blank.checker_version,
-                      blank.options, signature, outcome, blank.created)
+                      blank.options, signature, outcome, blank.created, launch_signature)
 
     def _keep(self, answer: Answer, texts: Mapping[str, str]) -> None:
         self.store.put_texts(texts)

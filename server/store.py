@@ -25,7 +25,9 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from server.engine import Outcome
 from server.schema import ANSWERS, BASELINES, CLAIMS, TEXTS
 
-__all__ = ["Answer", "Store", "StoredText", "answer_key", "digest_of", "pack", "unpack"]
+__all__ = ["DAY_S", "Answer", "Store", "StoredText", "answer_key", "digest_of", "pack", "unpack"]
+
+DAY_S = 86_400.0  # the use of a text or an answer is noted once a day
 
 _SCHEMA_LOCK = 0x5B17
 _CHUNK = 400
@@ -75,6 +77,7 @@ class Answer:
     signature: str | None
     outcome: Outcome
     created: float
+    launch_signature: str | None = None
 
 
 class Store:
@@ -128,14 +131,11 @@ class Store:
 
     def put_texts(self, texts: Mapping[str, str]) -> None:
         """Keep texts by digest; those already kept are left alone."""
-        for chunk in _chunks(list(texts)):
-            with self.db.connect() as conn:
-                found = conn.execute(sa.select(TEXTS.c.digest).where(TEXTS.c.digest.in_(chunk)))
-                known = set(found.scalars())
-            rows = [_text_row(d, texts[d]) for d in chunk if d not in known]
-            if rows:
-                with self.begin() as conn:
-                    conn.execute(self.insert(TEXTS).on_conflict_do_nothing(), rows)
+        known = self.known_texts(texts)
+        for chunk in _chunks([d for d in texts if d not in known]):
+            rows = [_text_row(d, texts[d]) for d in chunk]
+            with self.begin() as conn:
+                conn.execute(self.insert(TEXTS).on_conflict_do_nothing(), rows)
 
     def text(self, digest: str) -> str | None:
         """The text with this digest."""
@@ -152,24 +152,36 @@ class Store:
         return None if row is None else StoredText(*row)
 
     def known_texts(self, digests: Iterable[str]) -> set[str]:
-        """Those of the digests whose texts are kept."""
-        known: set[str] = set()
+        """Those of the digests whose texts are kept, and will be for a day at least."""
+        known: dict[str, float] = {}
         with self.db.connect() as conn:
             for chunk in _chunks(sorted(set(digests))):
-                query = sa.select(TEXTS.c.digest).where(TEXTS.c.digest.in_(chunk))
-                known.update(conn.execute(query).scalars())
-        return known
+                query = sa.select(TEXTS.c.digest, TEXTS.c.seen).where(TEXTS.c.digest.in_(chunk))
+                known.update((row.digest, row.seen) for row in conn.execute(query))
+        return known.keys() - self._lost(TEXTS.c.digest, known)
 
     # answers
 
     def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The memoised answers among these keys."""
+        """The memoised answers among these keys, which will be kept for a day at least."""
         found: dict[str, Answer] = {}
+        seen: dict[str, float] = {}
         with self.db.connect() as conn:
             for chunk in _chunks(sorted(set(keys))):
                 for row in conn.execute(sa.select(ANSWERS).where(ANSWERS.c.key.in_(chunk))):
-                    found[row.key] = _answer(row)
+                    found[row.key], seen[row.key] = _answer(row), row.seen
+        for key in self._lost(ANSWERS.c.key, seen):
+            del found[key]
         return found
+
+    def _lost(self, column: sa.Column[str], seen: Mapping[str, float]) -> set[str]:
+        """Note the use of rows that were last used days ago; return those pruned meanwhile."""
+        now, lost = time.time(), set[str]()
+        for chunk in _chunks([key for key, then in seen.items() if then < now - DAY_S]):
+            query = sa.update(column.table).where(column.in_(chunk)).values(seen=now)
+            with self.begin() as conn:
+                lost |= set(chunk) - set(conn.execute(query.returning(column)).scalars())
+        return lost
 
     def answer(self, key: str) -> Answer | None:
         """The memoised answer under this key."""
@@ -177,7 +189,8 @@ class Store:
 
     def put_answer(self, answer: Answer) -> None:
         """Memoise one answer, in place of a void one."""
-        changing = {"signature": answer.signature, "created": answer.created,
+        changing = {"signature": answer.signature, "launch_signature": answer.launch_signature,
+                    "created": answer.created, "seen": time.time(),
                     "outcome": pack([answer.outcome.value, answer.outcome.error])}
         query = self.insert(ANSWERS).values(
             key=answer.key, kind=answer.kind, text_digest=answer.text_digest,
@@ -187,9 +200,10 @@ class Store:
             conn.execute(query.on_conflict_do_update(index_elements=["key"], set_=changing))
 
     def answers_with_signature(self, signature: str, limit: int = 1000) -> list[Answer]:
-        """Answers whose signature is this one, oldest first."""
-        query = sa.select(ANSWERS).where(ANSWERS.c.signature == signature)
-        return self._answers(query, limit)
+        """Answers whose signature, static or at their launches, is this one, oldest first."""
+        either = sa.or_(
+            ANSWERS.c.signature == signature, ANSWERS.c.launch_signature == signature)
+        return self._answers(sa.select(ANSWERS).where(either), limit)
 
     def answers_of_text(self, digest: str, kind: str, limit: int = 1000) -> list[Answer]:
         """Answers of one kind about one text, oldest first."""
@@ -297,12 +311,13 @@ def _chunks(items: Sequence[str]) -> Iterable[Sequence[str]]:
 
 
 def _text_row(digest: str, text: str) -> dict[str, Any]:
-    data = text.encode()
+    data, now = text.encode(), time.time()
     return {"digest": digest, "size_bytes": len(data), "lines": text.count("\n") + 1,
-            "data": zlib.compress(data, 5), "created": time.time()}
+            "data": zlib.compress(data, 5), "created": now, "seen": now}
 
 
 def _answer(row: Any) -> Answer:
     value, error = unpack(row.outcome)
     return Answer(row.key, row.kind, row.text_digest, row.checker_version,
-                  json.loads(row.options), row.signature, Outcome(value, error), row.created)
+                  json.loads(row.options), row.signature, Outcome(value, error), row.created,
+                  row.launch_signature)

@@ -111,6 +111,11 @@ class Examined:
     signature: Signature | None = None
     digests: tuple[str, ...] = ()
 
+    @property
+    def launch_signature(self) -> str | None:
+        joint = "|".join(self.digests).encode()
+        return f"sb1l-{hashlib.md5(joint).hexdigest()}" if self.digests else None
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 

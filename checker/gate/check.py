@@ -163,13 +163,9 @@ def _maps(source: Source, examiner: Examiner) -> str:
     if not source.input.launches:
         return ""
     try:
-        digests = examiner.result(source.input, replay_only=True).digests
+        return examiner.result(source.input, replay_only=True).launch_signature or ""
     except SamebitsError:
         return ""
-    if not digests or None in digests:
-        return ""
-    joint = "|".join(digests).encode()
-    return "sb1l-" + hashlib.blake2b(joint, digest_size=16).hexdigest()
 
 
 def check(

@@ -53,6 +53,18 @@ def test_partition(client: Client) -> None:
     assert client.check_baseline("client", kernels)["ok"]
 
 
+def test_texts_are_sent_once(client: Client) -> None:
+    kernels = [KernelInput(f"k{n}", f"x = once {n}\n") for n in range(3)]
+    client.partition(kernels[:2])
+    sent: list[bytes] = []
+    client._http.event_hooks["request"].append(lambda request: sent.append(request.read()))
+    assert len(client.partition(kernels).classes) == 3
+    asked = [body for body in sent if b"once" in body or b"digest" in body]
+    assert [body.count(b"once") for body in asked] == [0, 1]
+    client.partition(kernels)
+    assert sum(body.count(b"once") for body in sent) == 1
+
+
 def test_no_server() -> None:
     with Client("http://127.0.0.1:9", retries=0) as client, \
             pytest.raises(ServerError, match="cannot reach"):

@@ -271,6 +271,42 @@ def test_lookups(shared: Running) -> None:
     assert shared.client.get(f"/v1/kernels/{'0' * 64}").status_code == 404
 
 
+def test_a_signature_at_launches_can_be_looked_up(shared: Running) -> None:
+    body = {"kernels": [{"name": "a", "text": "x = at launch\n"},
+                        {"name": "b", "text": "x = launch at\n"},
+                        {"name": "c", "text": "x = elsewhere\n"}], "launches": [{"grid": [3]}]}
+    job = shared.client.post("/v1/partition", json=body, headers={"Prefer": "wait=20"}).json()
+    one = next(c for c in job["result"]["classes"] if c["members"] == ["a", "b"])
+    assert one["signature"].startswith("sb1l-")
+    known = shared.client.get(f"/v1/signatures/{one['signature']}").json()
+    assert (known["basis"], known["launches"]) == ("launch", [{"grid": [3]}])
+    assert {k["digest"] for k in known["kernels"]} == {
+        digest_of(k["text"]) for k in body["kernels"][:2]}
+    assert known["premises"] == ["launch"]
+    assert one["signature"] in {e["key"] for name, e in events(shared, job["id"])
+                                if name == "class"}
+    page = shared.client.get(f"/s/{one['signature']}")
+    assert page.status_code == 200
+    assert "The same output maps at this launch" in page.text
+
+
+def test_a_check_takes_all_launches_jointly(shared: Running) -> None:
+    launches = [{"grid": [1], "args": [1]}, {"grid": [2], "args": [2]}]
+    base = {"name": "k", "text": "x = joint\n", "launches": launches}
+    now = {"name": "k", "text": "x = joint @2:more\n", "launches": launches[:1]}
+    shared.client.put("/v1/baselines/joint", json={"kernels": [base]})
+
+    def check(kernel: dict[str, Any]) -> dict[str, Any]:
+        answer = shared.client.post("/v1/baselines/joint/check", json={"kernels": [kernel]})
+        result: dict[str, Any] = answer.json()["result"]
+        return result
+
+    assert check(now)["equal"] == ["k"]
+    found = check({**now, "launches": launches})
+    assert (found["ok"], found["equal"]) == (False, [])
+    assert check({**now, "launches": []})["equal"] == [], "the baseline's launches count"
+
+
 def test_the_second_time_comes_from_the_store(start: Callable[..., Running]) -> None:
     body = {"kernels": [{"name": f"c{n}", "text": f"!sleep 0.05\nx = {n}\n"} for n in range(40)]}
     first = start()

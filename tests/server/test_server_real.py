@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from service_helpers import Running, settings_for
@@ -13,6 +14,32 @@ from checker.client import Client
 from checker.errors import InputError
 from checker.results import KernelInput
 
+SCALE = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry scaled(.param .u64 x, .param .u64 w, .param .u64 y, .param .f32 s)
+.reqntid 32
+{
+    .reg .b32 %r<4>;
+    .reg .f32 %f<8>;
+    .reg .b64 %rd<8>;
+    ld.param.u64 %rd1, [x];
+    ld.param.u64 %rd2, [w];
+    ld.param.u64 %rd3, [y];
+    ld.param.f32 %f1, [s];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd4, %r1, 4;
+    add.s64 %rd5, %rd1, %rd4;
+    add.s64 %rd6, %rd2, %rd4;
+    add.s64 %rd7, %rd3, %rd4;
+    ld.global.f32 %f2, [%rd5];
+    ld.global.f32 %f3, [%rd6];
+    mul.rn.f32 %f4, %f2, %f3;
+    mul.rn.f32 %f5, %f4, %f1;
+    st.global.f32 [%rd7], %f5;
+    ret;
+}
+"""
 EXAMPLES = Path(checker.__file__).parent.parent / "corpus" / "examples"
 A, B = ((EXAMPLES / f"figure4_{name}.ptx").read_text() for name in "ab")
 
@@ -63,3 +90,29 @@ def test_partition(client: Client) -> None:
     over_http, here = client.partition(kernels), checker.partition(kernels)
     assert over_http == here
     assert ("a", "b") in {one.members for one in over_http.classes}
+
+
+def at(scale: float) -> dict[str, Any]:
+    """Launch facts of SCALE with this scale."""
+    buffers = [{"buffer": name, "dtype": "f32", "elements": 32, "role": role}
+               for name, role in (("x", "in"), ("w", "in"), ("y", "out"))]
+    return {"grid": [1, 1, 1], "args": [*buffers, {"f32": scale}]}
+
+
+def test_a_check_holds_at_every_launch(client: Client) -> None:
+    """Scaling by one is the same before and after; scaling by a tenth is not."""
+    before = SCALE.replace("%f4, %f2, %f3", "%f4, %f2, %f1").replace(
+        "%f5, %f4, %f1", "%f5, %f4, %f3")
+    one, tenth = at(1.0), at(0.1)
+    client.set_baseline("scale", [KernelInput("k", SCALE, launches=(one, tenth))])
+
+    def check(*launches: dict[str, Any]) -> dict[str, Any]:
+        return client.check_baseline("scale", [KernelInput("k", before, launches=launches)])
+
+    assert check(one)["equal"] == ["k"]
+    for launches in ((one, tenth), (tenth, one), ()):
+        found = check(*launches)
+        assert not found["ok"]
+        drift = found["drifted"][0]
+        assert drift["verdict"] == "unequal"
+        assert " of 2: at this launch" in drift["reasons"][0]["message"]

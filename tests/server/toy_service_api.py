@@ -89,8 +89,27 @@ def compare(
     second = sign(b, isa=isa_b, kernel=kernel_b)
     if first.text == second.text and first.modelled:
         return Verdict("equal", "static", ("no-alias",), (), first, second)
+    if launch_a is not None and _map(a, launch_a) == _map(b, launch_b):
+        return Verdict("equal", "launch", ("launch", "no-alias"), (), first, second)
     reason = Reason("tree-differs", "the trees differ at the root", 1, 2)
     return Verdict("unproved", "", ("no-alias",), (reason,), first, second)
+
+
+def compare_at(a: str, b: str, launches: Iterable[Any], **options: Any) -> Verdict:
+    found = [compare(a, b, launch_a=x, launch_b=y, **options) for x, y in launches]
+    return next((v for v in found if not v.equal), found[0])
+
+
+def _map(text: str, launch: Any) -> str:
+    """What a text comes to at a launch: a word `@2:w` is there at a grid of 2 only."""
+    words = []
+    for word in sorted(w for line in text.splitlines() if "=" in line for w in line.split()):
+        grid, _, only = word.removeprefix("@").partition(":")
+        if not word.startswith("@"):
+            words.append(word)
+        elif int(grid) == launch["grid"][0]:
+            words.append(only)
+    return f"{launch['grid'][0]} " + " ".join(words)
 
 
 @dataclass(frozen=True)
@@ -98,9 +117,15 @@ class Examined:
     name: str
     signature: Signature
     digests: tuple[str | None, ...] = ()
+    premises: tuple[str, ...] = ()
+
+    @property
+    def launch_signature(self) -> str | None:
+        joint = "|".join(map(str, self.digests)).encode()
+        return f"sb1l-{hashlib.md5(joint).hexdigest()}" if self.digests else None
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "launch_signature": self.launch_signature}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Examined:
@@ -115,7 +140,8 @@ class Examined:
 def examine(kernel: KernelInput) -> Examined:
     _count("examine", kernel.text)
     signature = sign(kernel.text, isa=kernel.isa, kernel=kernel.kernel)
-    return Examined(kernel.name, signature)
+    return Examined(kernel.name, signature, tuple(_map(kernel.text, x) for x in kernel.launches),
+                    ("launch",) if kernel.launches else ())
 
 
 def classify(
@@ -123,9 +149,11 @@ def classify(
 ) -> Partition:
     groups: dict[str, list[KernelInput]] = {}
     for kernel, examined in items:
-        groups.setdefault(examined.signature.text, []).append(kernel)
+        key = examined.launch_signature or examined.signature.text
+        groups.setdefault(key, []).append(kernel)
     classes = tuple(
-        EqualClass(key, "static", tuple(k.name for k in members), dict(members[0].config))
+        EqualClass(key, "launch" if key.startswith("sb1l-") else "static",
+                   tuple(k.name for k in members), dict(members[0].config))
         for key, members in sorted(groups.items()))
     return Partition(classes, (), tuple((a, b) for a, b in errors), ("num_warps",))
 
