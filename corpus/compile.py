@@ -245,8 +245,10 @@ def _tensor_map(name: str, value: Buf, meta: Any) -> list[Any]:
         strides[i] = strides[i + 1] * shape[i + 1]
     tail = [*({"i32": v} for v in shape), *({"i64": v} for v in strides)]
     if meta is None:
+        # The pointer form: padding, and from 3.7 on rounding to tf32.
+        flags = 1 if triton_version().startswith("triton 3.6") else 2
         base = [buffer_facts(name, value), *({"i64": v} for v in shape),
-                *({"i64": v} for v in strides), {"i1": 0}, {"i1": 0}]
+                *({"i64": v} for v in strides), *({"i1": 0} for _ in range(flags))]
         return [*base, *tail]
     facts = buffer_facts(name, value)
     facts |= {"shape": shape, "strides": strides, "box": list(meta["block_size"]),
