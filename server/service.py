@@ -15,6 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from server.engine import Outcome
@@ -23,7 +24,7 @@ from server.metrics import Metrics
 from server.pool import LimitError, WorkerPool
 from server.schedule import LocalScheduler, Scheduler, limit_outcome, make_scheduler
 from server.settings import Settings
-from server.store import Answer, Store, answer_key, digest_of
+from server.store import DAY_S, Answer, Store, answer_key, digest_of
 from server.version import build
 
 __all__ = ["Busy", "Service", "compare_options"]
@@ -53,6 +54,15 @@ class Busy(Exception):
     """Too much work is waiting; the client should come back later."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """An answer in memory; past `until` the store is asked again, which may have been pruned."""
+
+    answer: Answer
+    size: int
+    until: float
+
+
 class Service:
     """State of one server process: store, scheduler, memory cache, calls under way."""
 
@@ -64,8 +74,7 @@ class Service:
         self.jobs = JobStore(self.store)
         self.closing = asyncio.Event()
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="store")
-        self._memory: OrderedDict[str, Answer] = OrderedDict()
-        self._sizes: dict[str, int] = {}
+        self._memory: OrderedDict[str, _Held] = OrderedDict()
         self._memory_bytes = 0
         self._under_way: dict[str, asyncio.Task[tuple[Answer, str]]] = {}
         self.scheduler: Scheduler = make_scheduler(
@@ -152,10 +161,10 @@ class Service:
         """The answer to one engine call, and its source: memory, store, shared or worker."""
         key = answer_key(kind, digest, build(), options)
         held = self._memory.get(key)
-        if held is not None and self._holds(held):
+        if held is not None and held.until > time.time() and self._holds(held.answer):
             self._memory.move_to_end(key)
             self.metrics.cache.labels(kind, "memory").inc()
-            return held, "memory"
+            return held.answer, "memory"
         task = self._under_way.get(key)
         if task is None:
             if len(self._under_way) >= self.settings.queued_jobs and priority <= SINGLE:
@@ -272,12 +281,12 @@ class Service:
         if size > self.settings.cache_bytes // 16:
             return
         self._forget(answer.key)
-        self._memory[answer.key] = answer
-        self._sizes[answer.key] = size
+        self._memory[answer.key] = _Held(answer, size, time.time() + DAY_S)
         self._memory_bytes += size
         while self._memory_bytes > self.settings.cache_bytes:
             self._forget(next(iter(self._memory)))
 
     def _forget(self, key: str) -> None:
-        if self._memory.pop(key, None) is not None:
-            self._memory_bytes -= self._sizes.pop(key)
+        held = self._memory.pop(key, None)
+        if held is not None:
+            self._memory_bytes -= held.size

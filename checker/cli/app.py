@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from checker.cli import gate, kernels, serve, sweep
+from checker.cli import gate, kernels, serve, store, sweep
 from checker.results import CHECKER_VERSION
 
 __all__ = ["app", "main"]
@@ -42,6 +42,7 @@ for command in (kernels.sign, kernels.compare, kernels.tree, kernels.coverage, s
     app.command()(command)
 app.add_typer(gate.app, name="gate")
 app.command()(serve.serve)
+app.add_typer(store.app, name="store")
 
 
 def main() -> None:

@@ -13,7 +13,11 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["serve"]
+__all__ = ["DATABASE", "Database", "serve"]
+
+Database = Annotated[str, typer.Option(
+    envvar="SAMEBITS_DATABASE", help="SQLAlchemy URL: sqlite:///FILE or postgresql://...")]
+DATABASE = "sqlite:///samebits.sqlite"
 
 _SIZE = re.compile(r"(\d+)\s*([KMG]?)(?:i?B)?\Z", re.IGNORECASE)
 
@@ -50,9 +54,7 @@ def read_tokens(path: Path) -> dict[str, frozenset[str]]:
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8080,
-    database: Annotated[str, typer.Option(
-        envvar="SAMEBITS_DATABASE", help="SQLAlchemy URL: sqlite:///FILE or postgresql://..."),
-    ] = "sqlite:///samebits.sqlite",
+    database: Database = DATABASE,
     workers: Annotated[int, typer.Option(help="Worker processes; 0: one for each core.")] = 0,
     scheduler: Annotated[str, typer.Option(
         help="dask.distributed scheduler (tcp://HOST:PORT) in place of worker processes.")] = "",

@@ -8,9 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+import sqlalchemy as sa
 from service_helpers import Running
 
-from server.store import digest_of
+from server.prune import prune
+from server.schema import ANSWERS, JOBS, TEXTS
+from server.store import DAY_S, digest_of
 
 A = "x = a b\ny = c\n"
 A2 = "// moved\ny = c\nx = a b\n"
@@ -159,7 +163,31 @@ def test_memory_cache_is_bounded_in_bytes(start: Callable[..., Running]) -> None
         assert running.client.post("/v1/sign", json={"text": f"x = bound {n}\n"}).is_success
     service = running.service
     assert 0 < service._memory_bytes <= 10_000
-    assert service._memory_bytes == sum(service._sizes.values())
-    assert len(service._memory) == len(service._sizes) < 60, "230 bytes each"
+    assert service._memory_bytes == sum(held.size for held in service._memory.values())
+    assert len(service._memory) < 60, "230 bytes each"
     again = running.client.post("/v1/sign", json={"text": "x = bound 0\n"})
     assert again.headers["x-samebits-cache"] == "store"
+
+
+def test_what_was_pruned_is_not_answered_from_memory(
+    start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A job's result is made of stored answers: one that is in memory only would fail it."""
+    running = start(workers=1)
+    body = {"kernels": [{"name": "a", "text": "x = pruned\n"}]}
+
+    def ask() -> Any:
+        return running.client.post(
+            "/v1/partition", json=body, headers={"Prefer": "wait=20"}).json()
+
+    first = ask()
+    store = running.service.store
+    with store.begin() as conn:
+        conn.execute(sa.update(JOBS).values(finished=0.0))
+        for table in (TEXTS, ANSWERS):
+            conn.execute(sa.update(table).values(seen=0.0))
+    assert prune(store, 2).answers >= 1
+    later = time.time() + 1.5 * DAY_S
+    monkeypatch.setattr("server.service.time.time", lambda: later)
+    again = ask()
+    assert (again["state"], again["result"]) == ("done", first["result"])

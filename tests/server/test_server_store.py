@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from typer.testing import CliRunner
 
+from checker.cli.app import app
 from server.engine import Outcome
 from server.jobstore import MAX_ATTEMPTS, Item, ItemResult, JobStore
-from server.schema import METADATA
-from server.store import Answer, Store, answer_key, digest_of
+from server.prune import Pruned, prune
+from server.schema import ANSWERS, JOBS, METADATA, TEXTS
+from server.store import DAY_S, Answer, Store, answer_key, digest_of
 
 ODD = "x = é\u2028 \x00 𝄞\r\n"
 
@@ -183,6 +190,105 @@ def test_migrations_give_the_schema_of_the_code(store: Store, database: str) -> 
     with store.db.connect() as conn:
         assert compare_metadata(MigrationContext.configure(conn), METADATA) == []
     Store(database).close()
+
+
+def test_a_first_store_is_brought_up_to_date(database: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", "server:migrations")
+    config.set_main_option("path_separator", "os")
+    db = sa.create_engine(database.replace("postgresql:", "postgresql+psycopg:"))
+    with db.begin() as conn:
+        config.attributes["connection"] = conn
+        command.upgrade(config, "0001")
+        conn.execute(sa.text("insert into texts values ('d', 1, 1, :data, 7.5)"), {"data": b"x"})
+    db.dispose()
+    store = Store(database)
+    with store.db.connect() as conn:
+        row = conn.execute(sa.select(TEXTS)).one()
+        assert (row.digest, row.data, row.created, row.seen) == ("d", b"x", 7.5, 7.5)
+    store.close()
+
+
+def aged(store: Store, days: float) -> None:
+    """Make everything in the store this much older."""
+    with store.begin() as conn:
+        for table, column in ((TEXTS, TEXTS.c.seen), (ANSWERS, ANSWERS.c.seen),
+                              (JOBS, JOBS.c.finished)):
+            conn.execute(sa.update(table).values({column: column - days * DAY_S}))
+
+
+def kept(store: Store, *texts: str) -> list[bool]:
+    with store.db.connect() as conn:
+        found = set(conn.execute(sa.select(TEXTS.c.digest)).scalars())
+    return [digest_of(text) in found for text in texts]
+
+
+def about(key: str, text: str, kind: str = "sign", **options: object) -> Answer:
+    return Answer(key, kind, digest_of(text), "1", options, None, Outcome({}), time.time())
+
+
+def test_what_nobody_uses_is_pruned(store: Store) -> None:
+    names = ["signed", "pair", "second", "base", "waiting", "finished", "plain"]
+    store.put_texts({digest_of(name): name for name in names})
+    store.put_answer(about("1", "signed"))
+    store.put_answer(about("2", "pair", "compare", b=digest_of("second")))
+    store.put_baseline("main", [{"name": "k", "digest": digest_of("base")}], "1")
+    jobs = JobStore(store)
+    details = {"isa": None, "kernel": None, "config": {}, "launches": []}
+    waiting = jobs.create([Item(0, "w", digest_of("waiting"), details)])
+    done = jobs.create([Item(0, "f", digest_of("finished"), details)])
+    assert jobs.cancel(done.id) is not None
+
+    assert prune(store, 10) == Pruned(0, 0, 0, 0)
+    aged(store, 11)
+    looked = prune(store, 10, dry_run=True)
+    assert (looked.jobs, looked.answers, looked.texts) == (1, 2, 5)
+    assert all(kept(store, *names))
+    assert store.answers(["2"]), "looking it up is a use"
+    assert store.known_texts([digest_of("plain")])
+    found = prune(store, 10)
+    assert (found.jobs, found.answers, found.texts) == (1, 1, 2)
+    assert found.text_bytes > 0
+    assert kept(store, *names) == [False, True, True, True, True, False, True]
+    assert (jobs.get(done.id), store.answer("1")) == (None, None)
+    assert jobs.items(waiting.id)
+    with pytest.raises(ValueError, match="two days"):
+        prune(store, 1)
+
+
+def test_a_check_keeps_the_text_of_a_baseline_that_was_replaced(store: Store) -> None:
+    store.put_texts({digest_of(t): t for t in ("old base", "now")})
+    details = {"isa": None, "base": {"digest": digest_of("old base")}}
+    jobs = JobStore(store)
+    jobs.create([Item(0, "k", digest_of("now"), details), Item(1, "new", "", {"base": None})],
+                "check", "main")
+    aged(store, 30)
+    assert prune(store, 3).texts == 0
+
+
+def test_answers_of_an_unfinished_job_stay(store: Store) -> None:
+    store.put_answer(about("1", "t"))
+    blank = {"isa": None}
+    JobStore(store).create([Item(0, "k", digest_of("t"), blank, "done", "1")])
+    aged(store, 30)
+    assert prune(store, 3).answers == 0
+
+
+def test_prune_on_the_command_line(store: Store, database: str) -> None:
+    store.put_texts({digest_of("t"): "t"})
+    aged(store, 30)
+    words = ["store", "prune", "--database", database, "--older-than"]
+    run = CliRunner().invoke
+    told = run(app, [*words, "20", "--dry-run"])
+    assert (told.exit_code, told.stdout.split(",")[0]) == (0, "would delete 0 jobs")
+    told = run(app, [*words, "40", "--json"])
+    assert '"texts": 0' in told.stdout
+    told = run(app, [*words, "20"])
+    assert re.match(r"deleted 0 jobs, 0 answers, 1 texts \(0.0 MiB\)", told.stdout)
+    assert kept(store, "t") == [False]
+    assert run(app, [*words, "1"]).exit_code == 2
+    words[3] = f"{database}-none"
+    assert run(app, [*words, "20"]).exit_code == 2
 
 
 def test_servers_that_start_together_migrate_once(database: str) -> None:
