@@ -29,11 +29,12 @@ SHARED = {"sm_80": 166_912, "sm_90": 232_448, "sm_100": 232_448, "gfx942": 65_53
 class Row:
     """One row: ``most`` configurations by target, the ratio asked for by ISA, further options.
 
-    ``resize`` gives the launches; without it the family's own are taken. ``options`` are tried in
-    every combination on top of each case.
+    ``least`` is how many were asked for. ``resize`` gives the launches; without it the family's own
+    are taken. ``options`` are tried in every combination on top of each case.
     """
 
     family: str
+    least: Mapping[str, int]
     most: Mapping[str, int]
     asked: Mapping[str, float]
     resize: Resize | None = None
@@ -151,44 +152,45 @@ def _reduction(case: Case) -> tuple[Launch, ...]:
     return case.launches
 
 
-_LARGE = 10**6
-_NORM = {"sm_90": _LARGE, "gfx942": 120}
 _WAVES = {"gcn": {"waves_per_eu": (0, 2)}}
 _MATRIX = {"gcn": {"matrix_instr_nonkdim": (0, 16, 32), "kpack": (1, 2), "waves_per_eu": (0, 2)}}
 _GEMM_SIZES = _gemm((272, 48, 176), (48, 272, 304), (80, 80, 80))
 _NORM_SIZES = _norm((19, 603), (13, 251), (21, 1100))
 
 
-def _asked(ptx: float, gcn: float | None = None) -> dict[str, float]:
-    return {"ptx": ptx} if gcn is None else {"ptx": ptx, "gcn": gcn}
+def _row(family: str, least: Mapping[str, int], ratios: tuple[float, ...],
+         resize: Resize | None = None, options: Mapping[str, Any] | None = None,
+         most: Mapping[str, int] | None = None) -> Row:
+    """A row; where ``most`` says nothing it takes a twentieth more than asked, for those that fail."""
+    taken = {target: count + count // 20 for target, count in least.items()} | dict(most or {})
+    return Row(family, least, taken, dict(zip(("ptx", "gcn"), ratios, strict=False)), resize,
+               options or {})
 
 
-def _most(sm_90: int, others: int = 0, sm_100: int = 0, gfx942: int = 0) -> dict[str, int]:
-    """How many on each target; ``others`` on sm_80 and, unless said otherwise, on sm_100."""
-    found = {"sm_90": sm_90, "sm_80": others, "sm_100": sm_100 or others, "gfx942": gfx942}
+def _on(sm_90: int, others: int = 0, gfx942: int = 0, sm_80: int | None = None) -> dict[str, int]:
+    """How many were asked for on each target; ``others`` are sm_100 and, unless given, sm_80."""
+    found = {"sm_90": sm_90, "sm_80": others if sm_80 is None else sm_80, "sm_100": others,
+             "gfx942": gfx942}
     return {target: count for target, count in found.items() if count}
 
 
 ROWS: tuple[Row, ...] = (
-    Row("reductions", _most(1600, gfx942=1920), _asked(1.3, 1.3), _reduction, _WAVES),
-    Row("softmax", _NORM, _asked(1.3, 1.5), _NORM_SIZES, _WAVES),
-    Row("layernorm", _NORM, _asked(1.3, 1.5), _NORM_SIZES, _WAVES),
-    Row("rmsnorm", _NORM, _asked(1.3, 1.5), _NORM_SIZES, _WAVES),
-    Row("gemm", _most(2300, 2300, gfx942=72), _asked(1.0, 1.0),
-        _GEMM_SIZES, _MATRIX),
-    Row("gemm_bias_relu", _most(_LARGE, 160, gfx942=24), _asked(1.0, 1.0),
-        _GEMM_SIZES, _MATRIX),
-    Row("gemm_kgroup", _most(640, 520, gfx942=132), _asked(1.5, 1.0),
-        _gemm((144, 48, 304), (48, 272, 592), (48, 48, 1072)), _MATRIX),
-    Row("gemm_reduce_sum", _most(_LARGE, 220), _asked(1.5)),
-    Row("gemm_softmax", _most(_LARGE, 220), _asked(1.5)),
-    Row("gemm_tma_store", _most(_LARGE, sm_100=_LARGE, gfx942=12), _asked(1.0, 1.0),
-        _tma((272, 80, 176), (80, 272, 304), (80, 80, 80)), _MATRIX),
-    Row("inductor_sum_loop", _most(_LARGE), _asked(1.0)),
-    Row("inductor_splitk_gemm", _most(_LARGE, _LARGE), _asked(1.0)),
-    Row("flash_attention", _most(540), _asked(1.5),
-        _attention((1, 272, 272), (2, 144, 208), (1, 80, 80)),
-        {"ptx": {"num_stages": (1, 2, 3, 4)}}),
+    _row("reductions", _on(1500, gfx942=1920), (1.3, 1.3), _reduction, _WAVES, {"gfx942": 1920}),
+    _row("softmax", _on(100, gfx942=120), (1.3, 1.5), _NORM_SIZES, _WAVES),
+    _row("layernorm", _on(100, gfx942=120), (1.3, 1.5), _NORM_SIZES, _WAVES),
+    _row("rmsnorm", _on(100, gfx942=120), (1.3, 1.5), _NORM_SIZES, _WAVES),
+    _row("gemm", _on(2000, 2000, 72), (1.0, 1.0), _GEMM_SIZES, _MATRIX),
+    _row("gemm_bias_relu", _on(150, 150, 24), (1.0, 1.0), _GEMM_SIZES, _MATRIX),
+    _row("gemm_kgroup", _on(500, 500, 132), (1.5, 1.0),
+         _gemm((144, 48, 304), (48, 272, 592), (48, 48, 1072)), _MATRIX),
+    _row("gemm_reduce_sum", _on(200, 200), (1.5,)),
+    _row("gemm_softmax", _on(200, 200), (1.5,)),
+    _row("gemm_tma_store", _on(18, 18, 12, sm_80=0), (1.0, 1.0),
+         _tma((272, 80, 176), (80, 272, 304), (80, 80, 80)), _MATRIX, {"sm_90": 32, "sm_100": 32}),
+    _row("inductor_sum_loop", _on(20), (1.0,), most={"sm_90": 36}),
+    _row("inductor_splitk_gemm", _on(4, 4), (1.0,), most={"sm_90": 8, "sm_80": 8, "sm_100": 8}),
+    _row("flash_attention", _on(500), (1.5,), _attention((1, 272, 272), (2, 144, 208), (1, 80, 80)),
+         {"ptx": {"num_stages": (1, 2, 3, 4)}}),
 )
 
 
