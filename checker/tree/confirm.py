@@ -1,6 +1,6 @@
 """Structural confirmation: two elements with one hash are shown to be one tree, node by node.
 
-In: two elements (slot, lane, rewriter). Out: "" or what differs. Children of commutative operations
+In: two elements (slot, scope). Out: "" or what differs. Children of commutative operations
 are paired by their hashes; everything else is compared as it stands. A limit on the number of pairs
 looked at ends in a refusal, never in a confirmation.
 """
@@ -13,70 +13,69 @@ from typing import Any
 
 import numpy as np
 
+from checker.tree import evaluate
 from checker.tree.hashing import hex_of
 from checker.tree.nodes import GROUPED, IDEMPOTENT, SYMMETRIC, Node
 from checker.tree.poly import Poly, settle
 from checker.tree.result import Element
-from checker.tree.rewrite import Rewriter
+from checker.tree.rewrite import Scope
 
 __all__ = ["View", "confirm"]
 
 MAX_PAIRS = 200_000
 
 
-def _side(node: Node, lane: int, rewriter: Rewriter) -> int:
-    """Return 1 or 2 where a select's hash is that of its first or second side in this lane."""
-    own = hex_of(rewriter.h(node), lane)
+def _side(node: Node, scope: Scope) -> int:
+    """Return 1 or 2 where a select's hash is that of its first or second side here."""
+    own = hex_of(scope.of(node))
     for side in (1, 2):
-        if hex_of(rewriter.h(node.args[side]), lane) == own:
+        if hex_of(scope.of(node.args[side])) == own:
             return side
     return 0
 
 
 class View:
-    """A node as one lane sees it, under a rewriter: gathers and muxes are looked through."""
+    """A node as one lane under one context sees it: gathers and muxes are looked through."""
 
-    __slots__ = ("lane", "node", "rewriter")
+    __slots__ = ("node", "scope")
 
-    def __init__(self, node: Node, lane: int, rewriter: Rewriter) -> None:
+    def __init__(self, node: Node, scope: Scope) -> None:
         while True:
             if node.op == "gather" and node.table is not None:
-                rewriter = rewriter.enter(node)
-                lane, node = int(node.table[lane]), node.args[0]
+                scope, node = scope.shift(node.table[scope.lane], slice(None)), node.args[0]
             elif node.op == "mux" and node.table is not None:
-                index = int(node.table[lane])
-                rewriter, node = rewriter.option(node, index), node.args[index]
-            elif node.op == "select" and _side(node, lane, rewriter):
-                node = node.args[_side(node, lane, rewriter)]
+                node = node.args[int(node.table[scope.lane][0])]
+            elif node.op == "select" and _side(node, scope):
+                node = node.args[_side(node, scope)]
             else:
                 break
-        self.node, self.lane, self.rewriter = node, lane, rewriter
+        self.node, self.scope = node, scope
+
+    @property
+    def lane(self) -> int:
+        """The lane that is looked at."""
+        return int(self.scope.lane[0])
 
     @property
     def digest(self) -> str:
-        """The hash of this lane's tree."""
-        h = self.rewriter.h(self.node)
-        if self.node.op == "krow" and self.node.table is not None:
-            lanes = self.node.table.shape[1]
-            return "".join(hex_of(h, k * lanes + self.lane)
-                           for k in range(self.node.table.shape[0]))
-        return hex_of(h, self.lane)
+        """The hash of this tree."""
+        h = self.scope.of(self.node)
+        if self.node.op == "krow":
+            return "".join(hex_of(h[:, k]) for k in range(h.shape[1]))
+        return hex_of(h)
 
     def kids(self) -> list[View]:
         """The children, in this lane."""
         table = self.node.table
         if self.node.op == "krow" and table is not None:
-            return [View(self.node.args[i], s, self.rewriter.part(self.node, i))
+            return [View(self.node.args[i], self.scope.shift(np.array([s]), slice(None)))
                     for i, s in table[:, self.lane].tolist()]
-        if self.node.op == "mma":
-            return [View(a, self.lane, self.rewriter.alone(a) if a.op == "krow"
-                         else self.rewriter) for a in self.node.args]
-        return [View(a, self.lane, self.rewriter) for a in self.node.args]
+        return [View(a, self.scope) for a in self.node.args]
 
     def members(self) -> list[View]:
         """The members of an order-free group, each once where it is a set."""
         out: list[View] = []
-        work = [View(a, self.lane, self.rewriter) for a in self.node.args]
+        work = [View(a, self.scope) for a in self.node.args]
         seen: set[str] = set()
         while work:
             v = work.pop()
@@ -85,7 +84,7 @@ class View:
                     if v.digest in seen:
                         continue
                     seen.add(v.digest)
-                work.extend(View(a, v.lane, v.rewriter) for a in v.node.args)
+                work.extend(View(a, v.scope) for a in v.node.args)
                 continue
             if self.node.op in IDEMPOTENT:
                 if v.digest in seen:
@@ -96,20 +95,20 @@ class View:
 
     def terms(self, poly: Poly) -> dict[tuple[str, ...], tuple[Any, list[View]]]:
         """The polynomial in this lane: hashes of a product's atoms -> coefficient and atoms."""
-        return lane_terms(poly, self.lane, self.rewriter)
+        return lane_terms(poly, self.scope)
 
 
-def lane_terms(poly: Poly, lane: int, rewriter: Rewriter
-               ) -> dict[tuple[str, ...], tuple[Any, list[View]]]:
+def lane_terms(poly: Poly, scope: Scope) -> dict[tuple[str, ...], tuple[Any, list[View]]]:
     """Return a polynomial as one lane sees it: hashes of atoms -> coefficient and atoms."""
-    rewriter.poly(poly)
+    scope.need_poly(poly)
+    scope.rewriter.run()
     out: dict[tuple[str, ...], tuple[Any, list[View]]] = {}
-    for mono, (c, den) in rewriter.terms(poly).items():
-        value = int(c[lane]) if isinstance(c, np.ndarray) else c
+    for mono, (c, den) in evaluate.terms(scope, poly).items():
+        value = int(c[0]) if isinstance(c, np.ndarray) else c
         value = settle(value, poly.width) if den == 1 else value
         if value == 0:
             continue
-        atoms = sorted((View(a, lane, rewriter) for a in mono), key=lambda v: v.digest)
+        atoms = sorted((View(a, scope) for a in mono), key=lambda v: v.digest)
         name = tuple(v.digest for v in atoms)
         g = math.gcd(abs(value), den)
         number = (value // g, den // g)
@@ -123,11 +122,11 @@ def lane_terms(poly: Poly, lane: int, rewriter: Rewriter
 
 def confirm(a: Element, b: Element) -> str:
     """Return "" where two elements are shown to hold one tree at one address."""
-    left = lane_terms(a.slot.address, a.lane, a.rewriter)
-    right = lane_terms(b.slot.address, b.lane, b.rewriter)
+    left = lane_terms(a.slot.address, a.scope)
+    right = lane_terms(b.slot.address, b.scope)
     if {k: v[0] for k, v in left.items()} != {k: v[0] for k, v in right.items()}:
         return "the addresses of an output differ"
-    pairs = [(View(a.slot.value, a.lane, a.rewriter), View(b.slot.value, b.lane, b.rewriter))]
+    pairs = [(View(a.slot.value, a.scope), View(b.slot.value, b.scope))]
     for name, (_c, atoms) in left.items():
         pairs.extend(zip(atoms, right[name][1], strict=True))
     return confirm_pairs(pairs)
@@ -142,7 +141,7 @@ def confirm_pairs(pairs: list[tuple[View, View]]) -> str:
         digest = x.digest
         if digest != y.digest:
             return "two trees differ that were expected to be one"
-        mark = (digest, id(x.rewriter), id(y.rewriter))
+        mark = (digest, x.node.serial, y.node.serial)
         if mark in seen:
             continue
         seen.add(mark)

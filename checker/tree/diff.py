@@ -51,8 +51,8 @@ def _line(program: Program, site: int) -> int | None:
 
 
 def _tree_difference(a: WalkResult, b: WalkResult, one: Element, two: Element) -> Reason:
-    x = View(one.slot.value, one.lane, one.rewriter)
-    y = View(two.slot.value, two.lane, two.rewriter)
+    x = View(one.slot.value, one.scope)
+    y = View(two.slot.value, two.scope)
     if x.digest == y.digest:
         what = "the same trees are written at other addresses or under another guard"
         code = "coverage-differs"

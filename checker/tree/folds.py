@@ -8,19 +8,20 @@ initial state on: accumulators are told apart by refinement, never by register n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.hashing import Hash, finish, key, mix, ordered
-from checker.tree.nodes import Forest, Fuel, Node
+from checker.tree import evaluate
+from checker.tree.hashing import Hash, collapse, finish, key, mix, ordered
+from checker.tree.nodes import LOW_BITS, Forest, Fuel, Node
+from checker.tree.rewrite import Rewriter, Scope
 
 if TYPE_CHECKING:
     from checker.tree.confirm import View
-    from checker.tree.rewrite import Rewriter
 
-__all__ = ["Fold", "make_fold"]
+__all__ = ["Body", "Fold", "make_fold"]
 
 MAX_ROUNDS = 64
 
@@ -48,101 +49,267 @@ class Fold:
         """Every node inside."""
         return [*self.inits, *self.steps, self.cond, self.out]
 
-    def _rounds(self, rewriter: Rewriter) -> tuple[list[Hash], Rewriter, int]:
-        """Refine the accumulators' hashes until any two that differ must have been told apart.
+    def needs(self, scope: Scope) -> None:
+        """Ask for everything outside the loop that its value is made of."""
+        Body(self, scope).needs()
 
-        A state is an accumulator in a lane. Two systems of n states each are told apart within
-        2 n rounds, n being the number of classes that a lane can reach.
-        """
-        base = rewriter.counted(self.counter, f"kappa level {self.level}")
-        start = [rewriter.h(i) for i in self.inits]
-        current = [mix(key("phi"), h) for h in start]
-        groups = _lane_groups(self)
-        done, limit = 0, len(self.phis) + 1
-        while done < limit:
-            current = self._round(base, start, current)
-            done += 1
-            if done == len(self.phis) + 1 or (groups is not None and done == limit):
-                classes = _classes(current, groups)
-                limit = max(limit, 2 * classes + 1)
-                if limit > MAX_ROUNDS:
-                    raise Fuel("the accumulators of a loop")
-        return current, base.child(dict(zip(self.phis, current, strict=True))), done
-
-    def _round(self, base: Rewriter, start: list[Hash], current: list[Hash]) -> list[Hash]:
-        inner = base.child(dict(zip(self.phis, current, strict=True)))
-        cond = inner.h(self.cond)
-        return [ordered(key("phi"), [mix(key("init"), h), inner.h(s), cond])
-                for h, s in zip(start, self.steps, strict=True)]
-
-    def hash(self, rewriter: Rewriter) -> Hash:
-        """Return the hash of the loop's value in each lane."""
-        current, inner, rounds = self._rounds(rewriter)
+    def value(self, scope: Scope) -> Hash:
+        """Return the hash of the loop's value for each pair of a scope."""
+        body = Body(self, scope)
+        rounds = body.run()
         tag = key(f"fold|{self.form}|{len(self.phis)}|{self.level}|{rounds}")
         total: Hash = np.zeros((2, 1), dtype=np.uint64)
-        for h in current:
-            total = total + finish(mix(key("accumulator"), h))
-        return ordered(tag, [total, inner.h(self.cond), inner.h(self.out)])
+        for p in self.phis:
+            total = total + finish(mix(key("accumulator"), body.memo[p][0]))
+        inside = body.inside
+        h = ordered(tag, [total, inside.of(self.cond), inside.of(self.out)])
+        return h[:, body.places(scope.lane, scope.number)] if h.shape[1] > 1 else h
 
     def views(self, view: View) -> list[View]:
         """Return everything inside as pairs for the structural confirmation, in canonical order."""
         from checker.tree.confirm import View as Made
-        current, inner, _rounds = self._rounds(view.rewriter)
-        lane = view.lane
+        body = Body(self, view.scope)
+        body.run()
+        inner = body.scope(view.scope.lane, view.scope.number)
 
-        def rank(i: int) -> tuple[int, int]:
-            h = current[i]
-            j = lane if h.shape[1] > 1 else 0
-            return int(h[0, j]), int(h[1, j])
+        def rank(p: Node) -> tuple[int, int]:
+            h = inner.of(p)
+            return int(h[0, 0]), int(h[1, 0])
 
-        order = sorted(range(len(self.phis)), key=rank)
-        out = [Made(self.inits[i], lane, view.rewriter) for i in order]
-        out += [Made(self.steps[i], lane, inner) for i in order]
-        return [*out, Made(self.cond, lane, inner), Made(self.out, lane, inner)]
+        order = sorted(range(len(self.phis)), key=lambda i: rank(self.phis[i]))
+        out = [Made(self.inits[i], view.scope) for i in order]
+        out += [Made(self.steps[i], inner) for i in order]
+        return [*out, Made(self.cond, inner), Made(self.out, inner)]
 
 
-def _lane_groups(fold: Fold) -> npt.NDArray[np.int64] | None:
-    """Label lanes that exchange running values; None where no lane looks at another."""
-    mask = 0
-    for p in fold.phis:
-        mask |= p.deps
-    tables = []
-    seen: set[int] = set()
-    work = [*fold.steps, fold.cond, fold.out]
+@dataclass(slots=True)
+class _Plan:
+    """What depends on the running values inside a loop, children first; how lanes exchange it."""
+
+    order: list[Node]
+    tables: list[npt.NDArray[np.int64]]  # [lanes] or [k, lanes]
+
+
+class Body:
+    """The inside of one loop for pairs of a lane and a context, closed under exchange of lanes."""
+
+    def __init__(self, fold: Fold, scope: Scope) -> None:
+        self.fold = fold
+        self.outer = scope
+        self.rewriter = scope.rewriter
+        self.around: Body | None = getattr(scope, "body", None)
+        self.bits = self.around.bits if self.around is not None else 0
+        for p in fold.phis:
+            self.bits |= p.deps & ~LOW_BITS
+        self.region = scope.region.inside(fold.counter, f"kappa level {fold.level}")
+        self.plan = self._plan()
+        self.memo: dict[Node, tuple[Hash, Hash | None]] = {}
+        self.kept: dict[Node, Hash] = {}
+        self.outside: dict[Node, Hash] = {}
+        self.keys = self._closed(scope)
+        number, lane = np.divmod(self.keys, self.rewriter.lanes)
+        self.inside = self.scope(lane, number, whole=True)
+
+    def _plan(self) -> _Plan:
+        plans = self.rewriter.plans
+        name = (id(self.fold), self.bits)
+        if name not in plans:
+            plans[name] = (self.fold, _plan_of(self.fold, self.bits))
+        plan: _Plan = plans[name][1]
+        return plan
+
+    def _closed(self, scope: Scope) -> npt.NDArray[np.int64]:
+        """Return the pairs, and those whose running values they look at."""
+        lanes = self.rewriter.lanes
+        keys = np.unique(scope.number * lanes + scope.lane)
+        while self.plan.tables:
+            number, lane = np.divmod(keys, lanes)
+            found = [keys]
+            for table in self.plan.tables:
+                found.append((number * lanes + table[..., lane]).ravel())
+            grown = np.unique(np.concatenate(found))
+            if len(grown) == len(keys):
+                break
+            keys = grown
+        return keys
+
+    def places(self, lane: Any, number: Any) -> npt.NDArray[np.int64]:
+        """Return where pairs stand among this body's."""
+        return np.searchsorted(self.keys, number * self.rewriter.lanes + lane)
+
+    def scope(self, lane: Any, number: Any, whole: bool = False) -> BodyScope:
+        """Return some of the body's pairs as a scope inside the loop."""
+        outer = self.outer
+        return BodyScope(self, Scope(self.rewriter, self.region, outer.mask, lane, number,
+                                     outer.sure), whole)
+
+    def _before(self) -> Scope:
+        """Return all pairs outside the loop."""
+        outer, inside = self.outer, self.inside
+        if self.around is not None:
+            return self.around.scope(inside.lane, inside.number)
+        return Scope(self.rewriter, outer.region, outer.mask, inside.lane, inside.number,
+                     outer.sure)
+
+    def needs(self) -> None:
+        """Ask for all values that do not depend on the running values."""
+        before = self._before()
+        for init in self.fold.inits:
+            before.need(init)
+        for node in self.plan.order:
+            evaluate.needs(node, self.inside)
+        for node in (*self.fold.steps, self.fold.cond, self.fold.out):
+            self.inside.need(node)
+
+    def run(self) -> int:
+        """Refine the accumulators' hashes until any two that differ must have been told apart.
+
+        A state is an accumulator for a pair. Two systems of n states each are told apart within
+        2 n rounds, n being the number of classes that a pair can reach. Returns the rounds.
+        """
+        fold, before = self.fold, self._before()
+        start = [before.of(i) for i in fold.inits]
+        current = [mix(key("phi"), h) for h in start]
+        done, limit = 0, len(fold.phis) + 1
+        while done < limit:
+            self._evaluate(current)
+            cond = self.inside.of(fold.cond)
+            current = [collapse(ordered(key("phi"), [mix(key("init"), h), self.inside.of(s), cond]))
+                       for h, s in zip(start, fold.steps, strict=True)]
+            done += 1
+            if done == len(fold.phis) + 1:
+                limit = max(limit, 2 * self._classes(current))
+                if limit > MAX_ROUNDS:
+                    raise Fuel("the accumulators of a loop")
+        self._evaluate(current)
+        return done
+
+    def _evaluate(self, current: list[Hash]) -> None:
+        self.memo = {p: (h, None) for p, h in zip(self.fold.phis, current, strict=True)}
+        for node in self.plan.order:
+            h, aux = evaluate.compute(node, self.inside)
+            self.memo[node] = (h if node.op == "krow" else collapse(h), aux)
+
+    def _classes(self, current: list[Hash]) -> int:
+        """The largest number of different states that one pair can reach."""
+        if not current:
+            return 0
+        count = len(self.keys)
+        table = np.stack([np.broadcast_to(h[0], (count,)) for h in current])
+        if not self.plan.tables:
+            if len(current) == 1:
+                return 1
+            table = np.sort(table, axis=0)
+            return int((table[1:] != table[:-1]).sum(axis=0).max()) + 1
+        label = np.arange(count, dtype=np.int64)
+        inside = self.inside
+        looks = [self.places(t[..., inside.lane], inside.number) for t in self.plan.tables]
+        while True:
+            before = label.copy()
+            for look in looks:
+                for at in look.reshape(-1, count):
+                    label = np.minimum(label, label[at])
+                    np.minimum.at(label, at, label)
+            if bool((label == before).all()):
+                break
+        pairs = np.stack((np.broadcast_to(label, table.shape).ravel().astype(np.uint64),
+                          table.ravel()))
+        kinds = np.unique(pairs, axis=1)
+        return int(np.bincount(kinds[0].astype(np.int64)).max())
+
+
+class BodyScope(Scope):
+    """Pairs inside a loop: running values and what depends on them come from the body."""
+
+    __slots__ = ("at", "body", "whole")
+
+    def __init__(self, body: Body, plain: Scope, whole: bool = False) -> None:
+        super().__init__(plain.rewriter, plain.region, plain.mask, plain.lane, plain.number,
+                         plain.sure)
+        self.body, self.whole = body, whole
+        self.at: Any = None
+
+    def shift(self, lane: Any, picked: Any) -> BodyScope:
+        """Return the pairs (lane[j], context of pair picked[j])."""
+        return BodyScope(self.body, super().shift(lane, picked))
+
+    def _inner(self, node: Node) -> tuple[Hash, Hash | None] | None:
+        if node.serial < 0 or not node.deps & self.body.bits:
+            return None
+        body: Body | None = self.body
+        while body is not None:
+            found = body.memo.get(node)
+            if found is not None:
+                return found
+            body = body.around
+        raise AssertionError("a running value of another loop")
+
+    def of(self, node: Node) -> Hash:
+        """Return a node's hash for each pair."""
+        found = self._inner(node)
+        if found is not None:
+            return self._picked(found[0])
+        if not self.whole:
+            return super().of(node)
+        h = self.body.outside.get(node)
+        if h is None:
+            h = super().of(node)
+            if node.serial > 0:
+                self.body.outside[node] = h
+        return h
+
+    def aux_of(self, node: Node) -> Hash | None:
+        """Return the member sum of an order-free group."""
+        found = self._inner(node)
+        if found is None:
+            return super().aux_of(node)
+        return None if found[1] is None else self._picked(found[1])
+
+    def _picked(self, h: Hash) -> Hash:
+        if self.whole or h.shape[-1] == 1:
+            return h
+        if self.at is None:
+            self.at = self.body.places(self.lane, self.number)
+        picked: Hash = h[..., self.at]
+        return picked
+
+    def need(self, node: Node) -> None:
+        """Ask for a node, unless the body holds it."""
+        if not node.deps & self.body.bits:
+            super().need(node)
+
+    def kept(self, node: Node) -> Hash | None:
+        """Return the products of a matrix step whose operands do not run."""
+        return self.body.kept.get(node) if self.whole else None
+
+    def keep(self, node: Node, h: Hash) -> None:
+        """Keep the products of a matrix step."""
+        if self.whole and not any(a.deps & self.body.bits for a in node.args[1:]):
+            self.body.kept[node] = h
+
+
+def _plan_of(fold: Fold, bits: int) -> _Plan:
+    order: list[Node] = []
+    tables: dict[bytes, npt.NDArray[np.int64]] = {}
+    seen: set[Node] = set(fold.phis)
+    work: list[tuple[Node, bool]] = [(n, True) for n in (*fold.steps, fold.cond, fold.out)]
     while work:
-        node = work.pop()
-        if node.serial in seen or not node.deps & mask:
+        node, own = work.pop()
+        if node in seen or not node.deps & bits or node.op == "phi":
             continue
-        seen.add(node.serial)
-        if node.op == "gather" and node.table is not None:
-            tables.append(node.table)
-        work.extend(node.kids)
-        if node.op == "fold":
-            work.extend(node.extra.parts())
-    if not tables:
-        return None
-    label = np.arange(len(tables[0]), dtype=np.int64)
-    while True:
-        before = label.copy()
-        for table in tables:
-            label = np.minimum(label, label[table])
-            np.minimum.at(label, table, label)
-        if bool((label == before).all()):
-            return label
-
-
-def _classes(current: list[Hash], groups: npt.NDArray[np.int64] | None) -> int:
-    """The largest number of different states that one lane can reach."""
-    if not current:
-        return 0
-    lanes = max(h.shape[1] for h in current) if groups is None else len(groups)
-    table = np.stack([np.broadcast_to(h[0], (lanes,)) for h in current])
-    if groups is None:
-        return max(len(set(column)) for column in {tuple(c) for c in table.T.tolist()})
-    largest = 0
-    for g in np.unique(groups).tolist():
-        largest = max(largest, len(np.unique(table[:, groups == g])))
-    return largest
+        seen.add(node)
+        if own:
+            order.append(node)
+        if node.table is not None and node.op == "gather":
+            tables[node.table.tobytes()] = node.table
+        elif node.table is not None and node.op == "krow":
+            tables[node.table.tobytes()] = np.ascontiguousarray(node.table[..., 1])
+        work += [(k, own) for k in node.kids]
+        if node.op == "fold":  # a loop inside exchanges lanes too; its inside is its own
+            inner: Fold = node.extra
+            work += [(k, False) for k in (*inner.steps, inner.cond, inner.out)]
+    order.sort(key=lambda n: n.serial)
+    return _Plan(order, list(tables.values()))
 
 
 def _level(nodes: list[Node]) -> int:
@@ -191,7 +358,7 @@ def make_fold(forest: Forest, rewriter: Rewriter, form: str, counter: Node, phis
     for p in kept.phis:
         bound |= p.deps
     node = forest.make("fold", form, width=out.width, args=kept.inits, extra=kept,
-                       h=kept.hash(rewriter), low=None, high=None,
+                       h=rewriter.fold_hash(kept), low=None, high=None,
                        may_neg_zero=out.may_neg_zero or any(i.may_neg_zero for i in kept.inits))
     deps, tainted = node.deps, node.tainted
     for inside in (cond, out, *kept.steps):

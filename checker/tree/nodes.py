@@ -19,8 +19,9 @@ from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, or
 from checker.tree.poly import Poly, constant
 
 __all__ = [
-    "GATHER_BIT", "LOW_BITS", "SELECT_BIT", "Forest", "Fuel", "Hasher", "Node",
-    "hash_members", "hash_node", "hash_poly", "hash_select",
+    "GATHER_BIT", "LOW_BITS", "SELECT_BIT", "Forest", "Fuel", "Hasher", "Node", "choose",
+    "hash_members", "hash_node", "hash_poly", "hash_poly_tag", "hash_select", "hash_step",
+    "join_group", "member",
 ]
 
 GATHER_BIT = 2  # a gather lies below
@@ -93,7 +94,12 @@ def hash_poly(poly: Poly, h_of: Callable[[Node], Hash]) -> Hash:
         if isinstance(c, np.ndarray):
             term = np.where(c == 0, np.uint64(0), term)
         total = total + term
-    return mix(key(f"poly{poly.width}"), finish(total))
+    return hash_poly_tag(poly.width, total)
+
+
+def hash_poly_tag(width: int, total: Hash) -> Hash:
+    """Hash a polynomial from the sum over its terms."""
+    return mix(key(f"poly{width}"), finish(total))
 
 
 class Hasher(Protocol):
@@ -102,23 +108,8 @@ class Hasher(Protocol):
     def of(self, node: Node) -> Hash:
         """Return the hash of a child."""
 
-    def aux_of(self, node: Node) -> Hash | None:
-        """Return the member sum of a group."""
-
     def poly_hash(self, poly: Poly) -> Hash:
         """Return the hash of a polynomial."""
-
-    def enter(self, node: Node) -> Hasher:
-        """Return the hasher for what lies behind a gather."""
-
-    def option(self, node: Node, index: int) -> Hasher:
-        """Return the hasher for one option of a mux."""
-
-    def part(self, node: Node, index: int) -> Hasher:
-        """Return the hasher for one part of a row over k."""
-
-    def alone(self, node: Node) -> Hasher:
-        """Return the hasher that knows only what a row over k depends on."""
 
 
 class _Base:
@@ -127,47 +118,43 @@ class _Base:
     def of(self, node: Node) -> Hash:
         return node.h
 
-    def aux_of(self, node: Node) -> Hash | None:
-        return node.aux
-
     def poly_hash(self, poly: Poly) -> Hash:
         return hash_poly(poly, self.of)
 
-    def enter(self, node: Node) -> Hasher:
-        return self
 
-    def option(self, node: Node, index: int) -> Hasher:
-        return self
-
-    def part(self, node: Node, index: int) -> Hasher:
-        return self
-
-    def alone(self, node: Node) -> Hasher:
-        return self
+def choose(count: int, options: list[tuple[Any, Hash]]) -> Hash:
+    """Return hashes put together: (which columns, their hashes), [2, count]."""
+    out = np.empty((2, count), dtype=np.uint64)
+    for at, h in options:
+        out[:, at] = h
+    return out
 
 
-def group_sum(node: Node, op: str, attr: str, by: Hasher) -> Hash:
+def member(op: str, attr: str, h: Hash) -> Hash:
+    """Return what one member adds to the sum of an order-free group."""
+    return mix(key(f"member|{op}|{attr}"), h)
+
+
+def _group_sum(node: Node, op: str, attr: str) -> Hash:
     """Return the sum over the members of an order-free group that a node stands for."""
-    if node.op == op and node.attr == attr:
-        aux = by.aux_of(node)
-        if aux is not None:
-            return aux
+    if node.op == op and node.attr == attr and node.aux is not None:
+        return node.aux
     if node.op == "gather" and node.table is not None:
-        inner = group_sum(node.args[0], op, attr, by.enter(node))
+        inner = _group_sum(node.args[0], op, attr)
         return inner[:, node.table] if inner.shape[1] > 1 else inner
     if node.op == "mux" and node.table is not None:
-        return _choose(node.table, [group_sum(a, op, attr, by.option(node, i))
-                                    for i, a in enumerate(node.args)])
-    return mix(key(f"member|{op}|{attr}"), by.of(node))
+        return _choose(node.table, [_group_sum(a, op, attr) for a in node.args])
+    return member(op, attr, node.h)
 
 
-def _hash_group(node: Node, by: Hasher) -> tuple[Hash, Hash]:
-    """Hash an order-free group: a sum over members; equal operands of a set count once."""
+def join_group(node: Node, members: list[tuple[Hash, Hash]]) -> tuple[Hash, Hash]:
+    """Hash an order-free group from its operands' hashes and member sums.
+
+    Equal operands of a set count once.
+    """
     tag = key(f"{node.op}|{node.attr}|{node.width}")
-    first = node.args[0]
-    h, total = by.of(first), group_sum(first, node.op, node.attr, by)
-    for arg in node.args[1:]:
-        other_h, other = by.of(arg), group_sum(arg, node.op, node.attr, by)
+    h, total = members[0]
+    for other_h, other in members[1:]:
         joined = total + other
         if node.op in IDEMPOTENT:
             same = (h == other_h).all(axis=0)
@@ -215,51 +202,61 @@ def hash_select(width: int, p: Hash, a: Hash, b: Hash) -> Hash:
     return np.where((p == key("false")).all(axis=0), b, h)
 
 
-def _hash_row(node: Node, by: Hasher) -> Hash:
+def hash_step(node: Node, a: Hash, b: Hash) -> Hash:
+    """Hash one rounding step but for its accumulator, from rows [2, k, 1 | n].
+
+    Its products are a multiset (or a list, where places count).
+    """
+    tag = key(f"mma|{node.attr}|{node.width}")
+    count = a.shape[1]
+    both = finish(a.reshape(2, -1)).reshape(a.shape) + finish(b.reshape(2, -1)).reshape(b.shape)
+    products = mix(key("product"), both.reshape(2, -1))
+    if "list" in node.attr.split("|")[3]:
+        place = np.repeat(np.arange(count, dtype=np.int64), both.shape[2])
+        products = hash_ints(products, place)
+    total = products.reshape(both.shape).sum(axis=1, dtype=np.uint64)
+    return mix(tag, finish(total))
+
+
+def _hash_row(node: Node) -> Hash:
     """Return the hashes of elements over k, [2, k * lanes]."""
     table = node.table
     assert table is not None
     lanes = table.shape[1]
-    parts = [by.part(node, i).of(a) for i, a in enumerate(node.args)]
-    whole = np.stack([np.broadcast_to(h, (2, lanes)) for h in parts], axis=1)
+    whole = np.stack([np.broadcast_to(a.h, (2, lanes)) for a in node.args], axis=1)
     return np.ascontiguousarray(whole[:, table[..., 0], table[..., 1]].reshape(2, -1))
 
 
-def _hash_step(node: Node, by: Hasher) -> Hash:
-    """Hash one rounding step: its products are a multiset (or a list, where places count)."""
-    acc = by.of(node.args[0])
-    a, b = (by.alone(x).of(x) for x in node.args[1:])
-    tag = key(f"mma|{node.attr}|{node.width}")
-    assert node.args[1].table is not None
-    count, lanes = node.args[1].table.shape[:2]
-    products = mix(key("product"), finish(a) + finish(b))
-    if "list" in node.attr.split("|")[3]:
-        place = np.repeat(np.arange(count, dtype=np.int64), lanes)
-        products = hash_ints(products, place)
-    total = products.reshape(2, count, lanes).sum(axis=1, dtype=np.uint64)
-    return mix(mix(tag, finish(total)), acc)
+def _row(node: Node) -> Hash:
+    assert node.table is not None
+    return node.h.reshape(2, len(node.table), -1)
+
+
+def _hash_made(node: Node) -> tuple[Hash, Hash | None]:
+    """Return the hash of a new node in all lanes, and the member sum of a group."""
+    op = node.op
+    if op in GROUPED:
+        return join_group(node, [(a.h, _group_sum(a, op, node.attr)) for a in node.args])
+    if op == "mma":
+        return mix(hash_step(node, _row(node.args[1]), _row(node.args[2])), node.args[0].h), None
+    table = node.table
+    if table is None:
+        return hash_node(node, _BASE)
+    if op == "gather":
+        h = node.args[0].h
+        return (h[:, table] if h.shape[1] > 1 else h), None
+    if op == "mux":
+        return _choose(table, [a.h for a in node.args]), None
+    if op == "krow":
+        return _hash_row(node), None
+    if op == "lanes":
+        return np.where(table, key("true"), key("false")), None
+    return hash_node(node, _BASE)
 
 
 def hash_node(node: Node, by: Hasher) -> tuple[Hash, Hash | None]:
-    """Return the hash of a node from its children's, and the member sum of a group."""
+    """Return the hash of a node that looks at its own lane alone, from its children's."""
     op, h_of, poly_hash = node.op, by.of, by.poly_hash
-    if op == "gather":
-        h = by.enter(node).of(node.args[0])
-        assert node.table is not None
-        return (h[:, node.table] if h.shape[1] > 1 else h), None
-    if op == "mux":
-        assert node.table is not None
-        options = [by.option(node, i).of(a) for i, a in enumerate(node.args)]
-        return _choose(node.table, options), None
-    if op == "krow":
-        return _hash_row(node, by), None
-    if op == "mma":
-        return _hash_step(node, by), None
-    if op == "lanes":
-        assert node.table is not None
-        return np.where(node.table, key("true"), key("false")), None
-    if op in GROUPED:
-        return _hash_group(node, by)
     if op in ("and", "or"):
         return _hash_logic(node, h_of), None
     tag = key(f"{op}|{node.attr}|{node.width}")
@@ -291,8 +288,7 @@ class Forest:
         self.interned: dict[bytes, Node] = {}
         self.bits: dict[int, Node] = {}  # dependence bit -> the atom it stands for
         self.gathers: dict[tuple[int, bytes], Node] = {}
-        self.frames: dict[Any, Any] = {}  # rewriters behind gathers, shared by all outputs
-        self.implied: dict[Any, dict[Node, int]] = {}
+        self.alike: dict[Node, npt.NDArray[np.int64] | None] = {}
         self.deadline = float("inf")
         self.work, self.max_work = 0, 120_000
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
@@ -302,16 +298,17 @@ class Forest:
         self.true = self.lanes_node(np.ones(lanes, dtype=bool))
         self.false = self.lanes_node(np.zeros(lanes, dtype=bool))
 
-    def spend(self) -> None:
-        """Count one unit of work; raise `Fuel` when the kernel's share (or its time) is spent.
+    def spend(self, units: int = 1) -> None:
+        """Count units of work; raise `Fuel` when the kernel's share (or its time) is spent.
 
         The count decides, so that a signature does not depend on the machine; the clock is a last
         resort that is looked at rarely.
         """
-        self.work += 1
+        before = self.work
+        self.work += units
         if self.work > self.max_work:
             raise Fuel("work")
-        if not self.work & 1023 and time.monotonic() > self.deadline:
+        if before >> 8 != self.work >> 8 and time.monotonic() > self.deadline:
             raise Fuel("time")
 
     # -- making
@@ -324,7 +321,7 @@ class Forest:
         node.op, node.attr, node.width, node.args = op, attr, width, tuple(args)
         node.poly, node.table, node.extra, node.aux = poly, table, extra, None
         if h is None:
-            h, node.aux = hash_node(node, _BASE)
+            h, node.aux = _hash_made(node)
         node.h = h if op == "krow" else collapse(h)
         token = xxhash.xxh3_128_digest(node.h.tobytes())
         known = self.interned.get(token)
@@ -350,6 +347,23 @@ class Forest:
         self.nodes.append(node)
         self.interned[token] = node
         return node
+
+    def first_alike(self, node: Node) -> npt.NDArray[np.int64] | None:
+        """Return for each lane the first lane with the same tree; None where all differ."""
+        if node not in self.alike:
+            h = node.h
+            if node.op == "krow":  # whole rows alike
+                rows = _row(node)
+                place = np.arange(rows.shape[1], dtype=np.int64)
+                whole = hash_ints(h, np.repeat(place, rows.shape[2])).reshape(rows.shape)
+                h = whole.sum(axis=1, dtype=np.uint64)
+            _values, first, where = np.unique(h[0], return_index=True, return_inverse=True)
+            table = first[where.ravel()].astype(np.int64)
+            if len(first) == h.shape[1] or not bool((h[1] == h[1][table]).all()):
+                self.alike[node] = None
+            else:
+                self.alike[node] = table
+        return self.alike[node]
 
     def base_poly_hash(self, poly: Poly) -> Hash:
         """Hash a polynomial without any rewriting."""

@@ -13,6 +13,7 @@ from checker.tree.confirm import View, lane_terms
 from checker.tree.nodes import GROUPED, Node
 from checker.tree.poly import Poly
 from checker.tree.result import Element, WalkResult
+from checker.tree.rewrite import Scope
 
 __all__ = ["outline", "render"]
 
@@ -49,13 +50,13 @@ def _buffer(program: Program, base: Node | None) -> str:
 
 def _element(program: Program, e: Element) -> list[str]:
     covered = "every element" if e.coverage.startswith("all:") else e.coverage.split(":")[0]
-    out = [f"  [{_poly(program, e.slot.address, e.lane, e.rewriter)}]  "
+    out = [f"  [{_poly(program, e.slot.address, e.scope)}]  "
            f"({covered}, {e.count} a block){_line(program, e.slot.event.site)}"]
-    guard = View(e.slot.guard, e.lane, e.rewriter)
+    guard = View(e.slot.guard, e.scope)
     if guard.node.op != "lanes":
         out.append(f"    if {_label(program, guard)}")
     names: dict[str, int] = {}
-    _tree(program, View(e.slot.value, e.lane, e.rewriter), "    ", names, out, 0)
+    _tree(program, View(e.slot.value, e.scope), "    ", names, out, 0)
     return out
 
 
@@ -100,12 +101,12 @@ def _kids(v: View) -> list[View]:
 def _label(program: Program, v: View) -> str:
     node = v.node
     if node.op == "load" and node.poly is not None:
-        return f"load b{node.width} [{_poly(program, node.poly, v.lane, v.rewriter)}]"
+        return f"load b{node.width} [{_poly(program, node.poly, v.scope)}]"
     if node.op in ("ge0", "eq0") and node.poly is not None:
         sign = ">=" if node.op == "ge0" else "=="
-        return f"{_poly(program, node.poly, v.lane, v.rewriter)} {sign} 0"
+        return f"{_poly(program, node.poly, v.scope)} {sign} 0"
     if node.op == "int" and node.poly is not None:
-        return _poly(program, node.poly, v.lane, v.rewriter)
+        return _poly(program, node.poly, v.scope)
     if node.op in ("and", "or"):
         return f" {node.op} ".join(f"({_label(program, k)})" for k in v.kids())
     if node.op in ("fcmp", "fcmp_sym"):
@@ -119,10 +120,10 @@ def _label(program: Program, v: View) -> str:
     return f"{node.op} {node.attr.split('|')[0]}".rstrip()
 
 
-def _poly(program: Program, poly: Poly, lane: int, rewriter: Any) -> str:
+def _poly(program: Program, poly: Poly, scope: Scope) -> str:
     """Return an index expression in the words of the kernel's arguments and coordinates."""
     parts = []
-    for _name, ((c, den), atoms) in sorted(lane_terms(poly, lane, rewriter).items()):
+    for _name, ((c, den), atoms) in sorted(lane_terms(poly, scope).items()):
         factors = [_atom(program, a) for a in atoms]
         number = f"{c}/{den}" if den != 1 else str(c)
         if not factors:
@@ -141,7 +142,7 @@ def _atom(program: Program, v: View) -> str:
         return f"i[{inside}]" if inside else "i"
     if node.op in ("sext", "zext") and node.poly is not None:
         name = "s" if node.op == "sext" else "u"
-        return f"{name}{node.attr}({_poly(program, node.poly, v.lane, v.rewriter)})"
+        return f"{name}{node.attr}({_poly(program, node.poly, v.scope)})"
     if node.op == "param":
         index = int(node.attr.split("+")[0])
         return next((p.name for p in program.params if p.index == index), f"arg{index}")
@@ -167,9 +168,9 @@ def outline(result: WalkResult) -> list[dict[str, Any]]:
     for group in result.groups:
         for e in group.elements[:MAX_ELEMENTS]:
             budget = [MAX_LINES]
-            root = _data(program, View(e.slot.value, e.lane, e.rewriter), budget, 0)
+            root = _data(program, View(e.slot.value, e.scope), budget, 0)
             out.append({"output": _buffer(program, group.base), "coverage": e.coverage,
-                        "address": _poly(program, e.slot.address, e.lane, e.rewriter), **root})
+                        "address": _poly(program, e.slot.address, e.scope), **root})
     return out
 
 

@@ -13,7 +13,7 @@ from checker.core import Program
 from checker.results import Opaque, Reason
 from checker.tree.nodes import Forest, Node
 from checker.tree.poly import Poly
-from checker.tree.rewrite import Rewriter
+from checker.tree.rewrite import Scope
 
 __all__ = ["Element", "OutputGroup", "Slot", "WalkResult"]
 
@@ -28,6 +28,7 @@ class Slot:
     guard: Node
     lanes: Any
     at: int  # bytes from the start of the instruction's access
+    scope: Any = None  # all lanes that write it, under their contexts
 
 
 @dataclass(slots=True)
@@ -38,8 +39,7 @@ class Element:
     coverage: str
     count: int
     slot: Slot
-    lane: int
-    rewriter: Rewriter
+    scope: Scope  # one lane that writes such an element, under its context
 
 
 @dataclass(slots=True)

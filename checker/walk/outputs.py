@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.tree.contexts import Contexts
+from checker.tree.evaluate import split
 from checker.tree.hashing import Hash, hex_of, key, mix, ordered
-from checker.tree.nodes import Node
+from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, constant
 from checker.tree.result import Element, OutputGroup, Slot
-from checker.tree.rewrite import Conflict, Pivot, Rewriter
+from checker.tree.rewrite import Conflict, Facts, Pivot, Rewriter, Scope
 from checker.tree.values import Value
 from checker.walk.state import StoreEvent
 
@@ -306,8 +308,26 @@ class _Rows:
     coords: list[Any] = field(default_factory=list)  # [lanes][coordinates]
     digests: list[Any] = field(default_factory=list)  # [lanes][2]
     places: list[Any] = field(default_factory=list)  # [lanes][2], hash of the address alone
-    slots: list[tuple[Slot, Rewriter]] = field(default_factory=list)
-    index: list[Any] = field(default_factory=list)  # [lanes][slot, lane]
+    slots: list[Slot] = field(default_factory=list)
+    index: list[Any] = field(default_factory=list)  # [lanes][slot, pair]
+
+
+@dataclass(slots=True)
+class _Member:
+    """A slot with its coordinates: offsets [lanes, coordinates], and its rows of the contexts."""
+
+    slot: Slot
+    guard: Node
+    pivots: dict[Node, Pivot]
+    lanes: Any = None
+    offsets: Any = None
+    rows: Any = None
+
+    def known(self) -> list[Node]:
+        """Return the conditions that hold where the slot is written."""
+        own = _conj(self.slot.guard)
+        return [k for k in (*own, *(k for k in _conj(self.guard) if k not in own))
+                if k.op != "lanes"]
 
 
 def group_outputs(engine: Engine) -> list[OutputGroup]:
@@ -318,75 +338,132 @@ def group_outputs(engine: Engine) -> list[OutputGroup]:
         width = slot.value.width // 8 or 1
         old = unit.get(slot.event.base, width)
         unit[slot.event.base] = min(old, width)
-    rewriters: dict[Any, Rewriter] = {}
-    buffers: dict[tuple[Any, str], dict[Any, _Rows]] = {}
+    families: dict[Any, list[_Member]] = {}
     for slot in slots:
         pivots: dict[Node, Pivot] = {}
         find_pivots(engine, slot.address, "", unit[slot.event.base], pivots)
         guard = elementwise_guard(engine, slot.guard, pivots,
                                   slot.at // max(unit[slot.event.base], 1))
-        raw = {a: Pivot(a, p.y, p.scale, 0, p.lifted, p.others) for a, p in pivots.items()}
-        # where lanes with different offsets look at one value the tile is part of the tree:
-        # then the block index is the coordinate, or, at last, everything stays as it is
-        for attempt, known in ((pivots, True), (raw, True), ({}, False)):
-            try:
-                rewriter = _rewriter(engine, rewriters, slot, guard, attempt, known)
-                _add_rows(engine, buffers, slot, guard, attempt, rewriter)
-                break
-            except Conflict:
-                continue
+        shape = tuple((a.serial, p.y.serial, p.scale, tuple(
+            (tuple(x.serial for x in m), c) for m, c in p.others)) for a, p in pivots.items())
+        families.setdefault(shape, []).append(_Member(slot, guard, pivots))
+    buffers: dict[tuple[Any, str], dict[Any, _Rows]] = {}
+    for members in families.values():
+        try:
+            _add_family(engine, buffers, members)
+        except Conflict:  # everything stays as it is, block indices and all
+            _add_family(engine, buffers, [_Member(m.slot, m.guard, {}) for m in members])
     return [_finish(engine, base, kind, by_shape) for (base, kind), by_shape in buffers.items()]
-
-
-def _rewriter(engine: Engine, made: dict[Any, Rewriter], slot: Slot, guard: Node,
-              pivots: dict[Node, Pivot], use_guard: bool) -> Rewriter:
-    memo = (use_guard, tuple((a.serial, p.y.serial, p.scale, _bytes(p.offset),
-                              tuple((tuple(x.serial for x in m), c) for m, c in p.others))
-                             for a, p in pivots.items()),
-            slot.guard.serial, guard.serial, slot.lanes.tobytes())
-    if memo not in made:
-        known = [*_conj(slot.guard), *(k for k in _conj(guard) if k not in _conj(slot.guard))]
-        known = known if use_guard else []
-        made[memo] = Rewriter(engine.logic, pivots.values(), known, slot.lanes)
-    return made[memo]
-
-
-def _bytes(c: Any) -> Any:
-    return c.tobytes() if isinstance(c, np.ndarray) else c
 
 
 def _conj(p: Node) -> tuple[Node, ...]:
     return p.args if p.op == "and" else (p,)
 
 
-def _add_rows(engine: Engine, buffers: Any, slot: Slot, guard: Node, pivots: dict[Node, Pivot],
-              rewriter: Rewriter) -> None:
-    plain = Rewriter(engine.logic, pivots.values(), (), slot.lanes)
-    place = plain.poly(slot.address)
-    guard_h = plain.h(guard)
-    loops = _loop_hash(slot, plain)
+def _add_family(engine: Engine, buffers: Any, members: list[_Member]) -> None:
+    """Hash all elements of stores that have the same coordinates, in one pass."""
+    at = 0
+    for m in members:
+        m.lanes = np.flatnonzero(m.slot.lanes)
+        m.offsets = np.zeros((len(m.lanes), len(m.pivots)), dtype=np.int64)
+        for i, p in enumerate(m.pivots.values()):
+            m.offsets[:, i] = p.offset[m.lanes] if isinstance(p.offset, np.ndarray) else p.offset
+        m.rows = np.arange(at, at + len(m.lanes))
+        at += len(m.lanes)
+    table = np.concatenate([m.offsets for m in members])
+    columns: dict[Node, int] = {}
+    pivots = []
+    for i, (atom, p) in enumerate(members[0].pivots.items()):
+        offset = int(table[0, i])
+        if bool((table[:, i] != offset).any()):
+            columns[atom] = i
+        pivots.append(Pivot(atom, p.y, p.scale, offset, p.lifted, p.others))
+    plain = Rewriter(engine.logic, pivots, Contexts(table), columns)
+    for m in members:
+        scope = plain.at(m.lanes, m.rows)
+        scope.need_poly(m.slot.address)
+        for node in (m.guard, *m.slot.event.loops):
+            scope.need(node)
+        for k in m.known():
+            scope.need(k)
+            if k.poly is not None:
+                scope.need_poly(k.poly)
+    plain.run()
+    table, facts = _facts(plain, members, table)
+    knowing = plain if facts is None else Rewriter(engine.logic, pivots, Contexts(table), columns,
+                                                   facts)
+    for m in members:
+        knowing.at(m.lanes, m.rows).need(m.slot.value)
+    knowing.run()
+    for m in members:
+        _add_rows(buffers, m, plain, knowing)
+
+
+def _facts(plain: Rewriter, members: list[_Member], table: Any) -> tuple[Any, Facts | None]:
+    """Return what holds for each element as further columns of the contexts."""
+    hashes: list[Any] = []
+    at_least: list[bool] = []
+    symbols: list[Any] = []
+    literals: list[int] = []
+    numbers: dict[bytes, int] = {}
+    columns: dict[tuple[int, int], Any] = {}
+    for m in members:
+        scope = plain.at(m.lanes, m.rows)
+        count: dict[int, int] = {}
+        for k in m.known():
+            speaks = k.deps & ~LOW_BITS
+            place = count[speaks] = count.get(speaks, -1) + 1
+            column = columns.setdefault((speaks, place), np.full(len(table), -1, dtype=np.int64))
+            h = scope.of(k)
+            parts = split(scope, k.poly) if k.op == "ge0" and k.poly is not None else None
+            kinds, first, where = np.unique(h, axis=1, return_index=True, return_inverse=True)
+            own = np.empty(len(first), dtype=np.int64)
+            for i, j in enumerate(first.tolist()):
+                name = kinds[:, i].tobytes()
+                if name not in numbers:
+                    numbers[name] = len(hashes)
+                    hashes.append(kinds[:, i])
+                    at_least.append(parts is not None)
+                    plus = parts[0] if parts is not None else h
+                    symbols.append(plus[:, j if plus.shape[1] > 1 else 0])
+                    c = parts[2] if parts is not None else np.zeros(1, dtype=np.int64)
+                    literals.append(int(c[j if len(c) > 1 else 0]))
+                own[i] = numbers[name]
+            column[m.rows] = own[where.ravel()] if h.shape[1] > 1 else own[0]
+    if not columns:
+        return table, None
+    start = table.shape[1]
+    facts = Facts(np.stack(hashes, axis=1), np.array(at_least), np.stack(symbols, axis=1),
+                  np.array(literals, dtype=np.int64),
+                  {start + i: speaks for i, (speaks, _place) in enumerate(columns)})
+    return np.concatenate((table, np.stack(list(columns.values()), axis=1)), axis=1), facts
+
+
+def _add_rows(buffers: Any, m: _Member, plain: Rewriter, knowing: Rewriter) -> None:
+    slot, lanes = m.slot, m.lanes
+    scope = plain.at(lanes, m.rows)
+    place = scope.poly_hash(slot.address)
     tag = key(f"{slot.event.kind}|{slot.event.attr}|{slot.value.width}")
-    digest = ordered(mix(tag, place), [guard_h, rewriter.h(slot.value), loops])
-    lanes = np.flatnonzero(slot.lanes)
-    ordered_pivots = sorted(pivots.values(), key=lambda p: p.y.attr)
+    value = knowing.at(lanes, m.rows).of(slot.value)
+    digest = ordered(mix(tag, place), [scope.of(m.guard), value, _loop_hash(slot, scope)])
+    slot.scope = knowing.at(lanes, m.rows, sure=False)
+    order = sorted(range(len(m.pivots)), key=lambda i: list(m.pivots.values())[i].y.attr)
+    ordered_pivots = [list(m.pivots.values())[i] for i in order]
     shape = tuple((p.y.attr, p.scale, _launch_name(p)) for p in ordered_pivots)
     kind = f"{slot.event.kind}|{slot.event.attr}"
     rows = buffers.setdefault((slot.event.base, kind), {}).setdefault(shape, _Rows())
-    coords = np.zeros((len(lanes), len(ordered_pivots)), dtype=np.int64)
-    for i, p in enumerate(ordered_pivots):
-        coords[:, i] = p.offset[lanes] if isinstance(p.offset, np.ndarray) else p.offset
-    rows.coords.append(coords)
+    rows.coords.append(m.offsets[:, order])
     for name, h in (("digests", digest), ("places", place)):
-        wide = h[:, lanes] if h.shape[1] > 1 else np.repeat(h, len(lanes), axis=1)
-        getattr(rows, name).append(wide.T)
-    rows.index.append(np.stack((np.full(len(lanes), len(rows.slots)), lanes), axis=1))
-    rows.slots.append((slot, rewriter))
+        getattr(rows, name).append(np.broadcast_to(h, (2, len(lanes))).T)
+    rows.index.append(np.stack((np.full(len(lanes), len(rows.slots)), np.arange(len(lanes))),
+                               axis=1))
+    rows.slots.append(slot)
 
 
-def _loop_hash(slot: Slot, rewriter: Rewriter) -> Hash:
+def _loop_hash(slot: Slot, scope: Scope) -> Hash:
     out = key("loops")
     for condition in slot.event.loops:
-        out = mix(out, rewriter.h(condition))
+        out = mix(out, scope.of(condition))
     return out
 
 
@@ -405,9 +482,9 @@ def _launch_name(pivot: Pivot) -> str:
 def _finish(engine: Engine, base: Node | None, kind: str, by_shape: dict[Any, _Rows]
             ) -> OutputGroup:
     group = OutputGroup(base, kind)
-    widths = {slot.value.width for rows in by_shape.values() for slot, _r in rows.slots}
+    widths = {slot.value.width for rows in by_shape.values() for slot in rows.slots}
     group.ordered = len(by_shape) > 1 or len(widths) > 1
-    if len({_symbolic(slot) for rows in by_shape.values() for slot, _r in rows.slots}) > 1:
+    if len({_symbolic(slot) for rows in by_shape.values() for slot in rows.slots}) > 1:
         engine.found.premises.add("distinct-outputs")
     for shape, rows in by_shape.items():
         coords = np.concatenate(rows.coords)
@@ -454,9 +531,10 @@ def _classes(group: OutputGroup, shape: Any, rows: _Rows, coords: Any, digests: 
         coverage = _coverage(shape, where, scales)
         if multiple:
             coverage += f"|times{count}"
-        slot, rewriter = rows.slots[int(index[first[i]][0])]
+        slot = rows.slots[int(index[first[i]][0])]
+        at_pair = index[first[i]][1:]
         group.elements.append(Element(digest, coverage, len(where), slot,
-                                      int(index[first[i]][1]), rewriter))
+                                      slot.scope.shift(slot.scope.lane[at_pair], at_pair)))
 
 
 def _coverage(shape: Any, where: Any, scales: Any) -> str:

@@ -14,10 +14,11 @@ import xxhash
 
 from checker.core import Program
 from checker.results import Opaque, Reason
-from checker.tree.nodes import Forest, Fuel, Node
+from checker.tree.evaluate import decided, options, parts
+from checker.tree.nodes import LOW_BITS, Forest, Fuel, Node
 from checker.tree.poly import TooLarge
 from checker.tree.result import OutputGroup, Slot, WalkResult
-from checker.tree.rewrite import Rewriter
+from checker.tree.rewrite import Scope
 from checker.tree.text import normalised_text
 from checker.walk.engine import Engine
 from checker.walk.outputs import group_outputs
@@ -108,15 +109,14 @@ def _reach(engine: Engine, groups: list[OutputGroup]) -> tuple[set[int], bool]:
     """Return the sites of opaque nodes that outputs depend on; whether undefined bits reach one."""
     sites: set[int] = set()
     undefined = False
-    seen: dict[tuple[int, int], Any] = {}
+    seen: dict[Node, Any] = {}
     done: set[int] = set()
     for group in groups:
         for element in group.elements:
             slot = element.slot
-            if id(slot) in done:
-                continue
-            done.add(id(slot))
-            undefined |= _reach_slot(engine, slot, element.rewriter, sites, seen)
+            if id(slot) not in done:
+                done.add(id(slot))
+                undefined |= _reach_slot(slot, sites, {} if slot.scope.rewriter.facts else seen)
     for event in engine.found.stores:
         for node in (event.value, event.guard):
             if node.tainted and node.op == "opaque":
@@ -124,59 +124,56 @@ def _reach(engine: Engine, groups: list[OutputGroup]) -> tuple[set[int], bool]:
     return sites, undefined
 
 
-def _reach_slot(engine: Engine, slot: Slot, rewriter: Rewriter, sites: set[int],
-                seen: dict[tuple[int, int], Any]) -> bool:
+def _reach_slot(slot: Slot, sites: set[int], seen: dict[Node, Any]) -> bool:
+    """Collect what is opaque below a slot; whether a value that was never written reaches it.
+
+    Inside a loop a condition that speaks of its counter or running values is never known to hold.
+    """
     roots = [slot.value, slot.guard, *(a for m in slot.address.terms for a in m)]
-    work = [(n, slot.lanes) for n in roots if n.tainted]
+    work: list[tuple[Node, Scope, int]] = [(n, slot.scope, 0) for n in roots if n.tainted]
     undefined = False
-    group = id(rewriter)
     while work:
-        node, lanes = work.pop()
-        memo = seen.get((group, node.serial))
-        if memo is not None:
-            fresh = lanes & ~memo
-            if not bool(fresh.any()):
+        node, scope, bound = work.pop()
+        keys = scope.number * scope.rewriter.lanes + scope.lane
+        if node in seen:
+            fresh = np.flatnonzero(~np.isin(keys, seen[node]))
+            if not len(fresh):
                 continue
-            seen[(group, node.serial)] = memo | lanes
-            lanes = fresh
+            seen[node] = np.union1d(seen[node], keys)
+            scope = scope.shift(scope.lane[fresh], fresh)
         else:
-            seen[(group, node.serial)] = lanes
+            seen[node] = np.unique(keys)
         if node.op == "undef":
             undefined = True
         elif node.op == "opaque":
             sites.add(node.site)
-        work.extend(_reach_kids(engine, node, lanes, rewriter))
+        if node.op == "fold":
+            for symbol in (node.extra.counter, *node.extra.phis):
+                bound |= symbol.deps & ~LOW_BITS
+        work.extend((k, inner, bound) for k, inner in _reach_kids(node, scope, bound) if k.tainted)
     return undefined
 
 
-def _reach_kids(engine: Engine, node: Node, lanes: Any, rewriter: Rewriter
-                ) -> list[tuple[Node, Any]]:
+def _reach_kids(node: Node, scope: Scope, bound: int) -> list[tuple[Node, Scope]]:
     if node.op == "gather" and node.table is not None:
-        moved = np.zeros(len(lanes), dtype=bool)
-        moved[node.table[lanes]] = True
-        return [(node.args[0], moved)] if node.args[0].tainted else []
-    if node.op == "mux" and node.table is not None:
-        out = [(a, lanes & (node.table == i)) for i, a in enumerate(node.args)]
-        return [(a, m) for a, m in out if a.tainted and bool(m.any())]
-    if node.op == "select":
+        return [(node.args[0], scope.shift(node.table[scope.lane], slice(None)))]
+    if node.op == "mux":
+        return [(node.args[i], inner) for i, _at, inner in options(node, scope)]
+    if node.op == "krow":
+        return [(node.args[i], inner) for i, _k, _j, inner in parts(node, scope)]
+    if node.op == "select" and not node.args[0].deps & bound:
         p, a, b = node.args
-        if engine.logic.implies(rewriter.known, p):
-            return [(a, lanes)] if a.tainted else []
-        if engine.logic.implies(rewriter.known, engine.logic.negate(p)):
-            return [(b, lanes)] if b.tainted else []
-    if node.op == "krow" and node.table is not None:
-        looked = node.table[:, lanes]
+        side = np.broadcast_to(decided(p, scope), (len(scope.lane),))
         out = []
-        for i, a in enumerate(node.args):
-            moved = np.zeros(len(lanes), dtype=bool)
-            moved[looked[..., 1][looked[..., 0] == i]] = True
-            if a.tainted and bool(moved.any()):
-                out.append((a, moved))
+        for kid, other in ((a, 2), (b, 1)):
+            at = np.flatnonzero(side != other)
+            if len(at):
+                out.append((kid, scope.shift(scope.lane[at], at)))
         return out
     kids = list(node.kids)
     if node.op == "fold":
         kids += node.extra.parts()
-    return [(k, lanes) for k in kids if k.tainted]
+    return [(k, scope) for k in kids]
 
 
 def _in_place(engine: Engine, groups: list[OutputGroup]) -> list[tuple[int, str]]:

@@ -1,0 +1,406 @@
+"""One node's hash from its children's, for many pairs of a lane and a context at once.
+
+In: a node and a scope (which pairs, and how to ask for a child). Out: what the node needs of its
+children, then its hash. The formulas are those of `checker.tree.nodes`; here are the operators that
+look at other lanes, the polynomials under pivots, and the conditions that are known to hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checker.tree.hashing import Hash, finish, hash_ints, key, mix, ordered
+from checker.tree.nodes import (
+    GROUPED,
+    Node,
+    choose,
+    hash_members,
+    hash_node,
+    hash_poly_tag,
+    hash_select,
+    hash_step,
+    join_group,
+    member,
+)
+from checker.tree.poly import Poly, coef_add, coef_mul, is_zero, join, settle
+from checker.tree.values import Values
+
+if TYPE_CHECKING:
+    from checker.tree.rewrite import Pivot, Scope
+
+__all__ = ["compute", "decided", "needs", "split", "terms", "terms_hash"]
+
+Terms = dict[tuple[Node, ...], tuple[Any, int]]  # monomial -> numerator (int or array), denominator
+
+
+# --- asking -----------------------------------------------------------------------------------
+
+
+def needs(node: Node, scope: Scope) -> None:
+    """Ask for everything that a node's hash is made of."""
+    if node.op == "gather":
+        assert node.table is not None
+        scope.shift(node.table[scope.lane], slice(None)).need(node.args[0])
+    elif node.op == "mux":
+        for i, _at, inner in options(node, scope):
+            inner.need(node.args[i])
+    elif node.op == "krow":
+        for i, _k, _j, inner in parts(node, scope):
+            inner.need(node.args[i])
+    elif node.op == "fold":
+        node.extra.needs(scope)
+    else:
+        if node.op == "select" and scope.rewriter.facts is not None:
+            _need_members(node.args[0], scope)
+        for kid in node.args:
+            scope.need(kid)
+        if node.poly is not None:
+            scope.need_poly(node.poly)
+
+
+def options(node: Node, scope: Scope) -> Iterator[tuple[int, Any, Scope]]:
+    """Yield the options of a mux that some pair takes: number, which pairs, their scope."""
+    assert node.table is not None
+    choice = node.table[scope.lane]
+    for i in range(len(node.args)):
+        at = np.flatnonzero(choice == i)
+        if len(at):
+            yield i, at, scope.shift(scope.lane[at], at)
+
+
+def parts(node: Node, scope: Scope) -> Iterator[tuple[int, Any, Any, Scope]]:
+    """Yield the parts of a row over k: number, places k, pairs j, and the scope behind them."""
+    assert node.table is not None
+    looked = node.table[:, scope.lane]
+    for i in range(len(node.args)):
+        k, j = np.nonzero(looked[..., 0] == i)
+        if len(k):
+            yield i, k, j, scope.shift(looked[k, j, 1], j)
+
+
+def _need_members(p: Node, scope: Scope) -> None:
+    if p.op in ("and", "or", "not"):
+        for q in p.args:
+            scope.need(q)
+            _need_members(q, scope)
+    elif p.poly is not None:
+        scope.need_poly(p.poly)
+
+
+# --- hashes -----------------------------------------------------------------------------------
+
+
+def compute(node: Node, scope: Scope) -> tuple[Hash, Hash | None]:
+    """Return a node's hash for each pair, and the member sum of a group."""
+    op = node.op
+    if op == "gather":
+        assert node.table is not None
+        return scope.shift(node.table[scope.lane], slice(None)).of(node.args[0]), None
+    if op == "mux":
+        return choose(len(scope.lane), [(at, inner.of(node.args[i]))
+                                        for i, at, inner in options(node, scope)]), None
+    if op == "krow":
+        assert node.table is not None
+        out = np.empty((2, len(node.table), len(scope.lane)), dtype=np.uint64)
+        for i, k, j, inner in parts(node, scope):
+            out[:, k, j] = inner.of(node.args[i])
+        return out, None
+    if op == "mma":
+        total = scope.kept(node)
+        if total is None:
+            total = hash_step(node, scope.of(node.args[1]), scope.of(node.args[2]))
+            scope.keep(node, total)
+        return mix(total, scope.of(node.args[0])), None
+    if op == "lanes":
+        assert node.table is not None
+        return np.where(node.table[scope.lane], key("true"), key("false")), None
+    if op == "fold":
+        return node.extra.value(scope), None
+    if op in GROUPED:
+        return join_group(node, [(scope.of(a), _group_sum(a, node.op, node.attr, scope))
+                                 for a in node.args])
+    if op == "select" and scope.rewriter.facts is not None:
+        p, a, b = node.args
+        return hash_select(node.width, _left(p, scope), scope.of(a), scope.of(b)), None
+    return hash_node(node, scope)
+
+
+def _group_sum(node: Node, op: str, attr: str, scope: Scope) -> Hash:
+    """Return the sum over the members of an order-free group that a node stands for."""
+    if node.op == op and node.attr == attr:
+        aux = scope.aux_of(node)
+        if aux is not None:
+            return aux
+    if node.op == "gather" and node.table is not None:
+        inner = scope.shift(node.table[scope.lane], slice(None))
+        return _group_sum(node.args[0], op, attr, inner)
+    if node.op == "mux" and node.table is not None:
+        return choose(len(scope.lane), [(at, _group_sum(node.args[i], op, attr, inner))
+                                        for i, at, inner in options(node, scope)])
+    return member(op, attr, scope.of(node))
+
+
+# --- what is known ----------------------------------------------------------------------------
+
+
+def _left(p: Node, scope: Scope) -> Hash:
+    """Return the hash of a condition without what is known to hold."""
+    known = scope.facts()
+    if not known:
+        return scope.of(p)
+    if p.op in ("and", "or"):
+        return hash_members(p.op, [_left(q, scope) for q in p.args])
+    side = decided(p, scope)
+    h = scope.of(p)
+    if not bool(side.any()):
+        return h
+    return np.where(side == 1, key("true"), np.where(side == 2, key("false"), h))
+
+
+def decided(p: Node, scope: Scope) -> Any:
+    """Return for each pair 1 where the known conditions imply p, 2 where they refute it, else 0."""
+    known = scope.facts()
+    none = np.zeros(1, dtype=np.int64)
+    if not known:
+        return none
+    if p.op == "not":
+        side = decided(p.args[0], scope)
+        return np.where(side == 1, 2, np.where(side == 2, 1, 0))
+    if p.op in ("and", "or"):
+        sides = [decided(q, scope) for q in p.args]
+        strong, weak = (2, 1) if p.op == "and" else (1, 2)
+        any_strong = np.logical_or.reduce(np.broadcast_arrays(*[s == strong for s in sides]))
+        all_weak = np.logical_and.reduce(np.broadcast_arrays(*[s == weak for s in sides]))
+        return np.where(any_strong, strong, np.where(all_weak, weak, 0))
+    h = scope.of(p)
+    comparison = split(scope, p.poly) if p.op == "ge0" and p.poly is not None else None
+    opposite = None if comparison is not None else ordered(key("not||1"), [h])
+    out = none
+    for facts, number in known:
+        there = number >= 0
+        same = (facts.h[:, number] == h).all(axis=0)
+        refuted = np.zeros(1, dtype=bool)
+        if comparison is not None:
+            plus, minus, c = comparison
+            ge, own = facts.at_least[number], facts.c[number]
+            same = same | (ge & (facts.symbols[:, number] == plus).all(axis=0) & (c >= own))
+            refuted = ge & (facts.symbols[:, number] == minus).all(axis=0) & (own + c < 0)
+        elif opposite is not None:
+            refuted = (facts.h[:, number] == opposite).all(axis=0)
+        out = np.where(there & same, 1, np.where(there & refuted, 2, out))
+    return out
+
+
+def split(scope: Scope, poly: Poly) -> tuple[Hash, Hash, Any] | None:
+    """Return the hash sums of an exact integer's symbols, of their negation, and its literal.
+
+    None where the literal is no integer below 2**62.
+    """
+    plus: Hash = np.zeros((2, 1), dtype=np.uint64)
+    minus: Hash = np.zeros((2, 1), dtype=np.uint64)
+    literal: Any = 0
+    for mono, (c, den) in terms(scope, poly).items():
+        if mono:
+            tag = _mono_tag(scope, mono)
+            plus = plus + _hash_fraction(tag, c, den, poly.width)
+            minus = minus + _hash_fraction(tag, coef_mul(c, -1, 0), den, poly.width)
+            continue
+        if den != 1 or (not isinstance(c, np.ndarray) and abs(c) >= 1 << 62):
+            return None
+        literal = c
+    return plus, minus, np.atleast_1d(np.asarray(literal, dtype=np.int64))
+
+
+# --- polynomials ------------------------------------------------------------------------------
+
+
+def _mono_tag(scope: Scope, mono: tuple[Node, ...]) -> Hash:
+    tag = key("mono")
+    for atom in mono:
+        tag = tag + finish(scope.of(atom))
+    return tag
+
+
+def terms_hash(scope: Scope, found: Terms, width: int) -> Hash:
+    """Return the hash of a polynomial's terms for each pair."""
+    total: Hash = np.zeros((2, 1), dtype=np.uint64)
+    for mono, (c, den) in found.items():
+        tag = _mono_tag(scope, mono) if mono else key("one")
+        total = total + _hash_fraction(tag, c, den, width)
+    return hash_poly_tag(width, total)
+
+
+def terms(scope: Scope, poly: Poly) -> Terms:
+    """Return a polynomial's terms for each pair, with pivots replaced and widened sums redone."""
+    return _Substitution(scope).terms(poly)
+
+
+class _Casts(Values):
+    """Widens sums whose coefficients differ by pair: the casts are nodes of their own."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope.rewriter.forest)
+        self.scope = scope
+        self.made: dict[bytes, Node] = {}
+
+    def cast(self, op: str, poly: Poly, source: int) -> Node:
+        """Return the integer that a polynomial modulo 2**source stands for, as an atom."""
+        atom = poly.atom()
+        if op == "zext" and atom is not None and atom.low is not None and atom.low >= 0 \
+                and atom.high is not None and atom.high < 1 << source:
+            return atom
+        return self.node_of(op, source, poly, {m: (c, 1) for m, c in poly.terms.items()})
+
+    def node_of(self, op: str, source: int, poly: Poly, found: Terms) -> Node:
+        """Return a cast of terms as a node that lives as long as this polynomial."""
+        h = mix(key(f"{op}|{source}|{source}"), terms_hash(self.scope, found, source))
+        node = self.made.get(h.tobytes())
+        if node is None:
+            half = 1 << (source - 1)
+            node = Node()
+            node.op, node.attr, node.width, node.args = op, str(source), source, ()
+            node.poly, node.table, node.extra, node.aux = poly, None, None, None
+            node.low, node.high = (-half, half - 1) if op == "sext" else (0, (1 << source) - 1)
+            node.h, node.deps, node.kids = h, 0, ()
+            node.may_neg_zero, node.tainted, node.site = True, False, -1
+            node.serial = -1 - len(self.made)
+            self.made[h.tobytes()] = node
+        return node
+
+
+class _Substitution:
+    """Puts coordinates for block indices in polynomials."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.rewriter = scope.rewriter
+        self.casts: _Casts | None = None
+        self.moved: dict[Node, Poly] = {}
+
+    def terms(self, poly: Poly) -> Terms:
+        pivots = self.rewriter.pivots
+        touched = False
+        for mono in poly.terms:
+            for atom in mono:
+                if atom in pivots:
+                    touched = True
+                elif self.rewriter.recast(atom):
+                    touched = True
+                    if atom not in self.moved:
+                        self.moved[atom] = self._widened(atom)
+        if not touched:
+            out = {m: (self._own(c, poly.width), 1) for m, c in poly.terms.items()}
+        else:
+            out = self._replaced(poly)
+        return {m: f for m, f in out.items() if not is_zero(f[0])}
+
+    def _own(self, c: Any, width: int) -> Any:
+        return settle(c[self.scope.lane], width) if isinstance(c, np.ndarray) else c
+
+    def _offset(self, pivot: Pivot) -> Any:
+        column = self.rewriter.columns.get(pivot.atom)
+        if column is None:
+            return pivot.offset
+        scope = self.scope
+        return settle(self.rewriter.contexts.column(scope.mask, column, scope.number), 0)
+
+    def _widened(self, atom: Node) -> Poly:
+        """Return a widened sum after substitution, an integer again where its range allows it."""
+        assert atom.poly is not None
+        width = atom.poly.width
+        found = self.terms(atom.poly)
+        if self.casts is None:
+            self.casts = _Casts(self.scope)
+        if any(den != 1 for _c, den in found.values()):
+            made = self.casts.node_of(atom.op, width, atom.poly, found)
+            return Poly(0, {(made,): 1})
+        settled = {m: settle(c, width) for m, (c, _d) in found.items()}
+        poly = Poly(width, {m: c for m, c in settled.items() if not is_zero(c)})
+        widen = self.casts.sext if atom.op == "sext" else self.casts.zext
+        return widen(poly, width, 0)
+
+    def _replaced(self, poly: Poly) -> Terms:
+        from checker.tree.rewrite import Conflict
+        pivots, moved = self.rewriter.pivots, self.moved
+        out: Terms = {}
+        # (factors still to look at, factors that stay, numerator, denominator)
+        work: list[tuple[tuple[Node, ...], tuple[Node, ...], Any, int]] = [
+            (m, (), self._own(c, poly.width), 1) for m, c in poly.terms.items()]
+        steps = 0
+        while work:
+            mono, made, c, den = work.pop()
+            at = next((i for i, a in enumerate(mono) if a in pivots or a in moved), None)
+            if at is None:
+                _collect(out, join(mono, made), c, den, poly.width)
+                continue
+            rest = (*mono[:at], *mono[at + 1:])
+            put = moved.get(mono[at])
+            if put is not None:
+                for m, c2 in put.terms.items():
+                    product = coef_mul(c, c2, poly.width if den == 1 else 0)
+                    work.append((rest, join(made, m), product, den))
+                continue
+            pivot = pivots[mono[at]]
+            divided = _divide(c, pivot.scale)
+            if divided is not None:
+                c, step = divided, 1
+            else:
+                step = pivot.scale
+            width = poly.width if den * step == 1 else 0
+            steps += 1
+            if steps > 256:
+                raise Conflict
+            work.append((rest, join(made, (pivot.y,)), c, den * step))
+            back = coef_mul(c, coef_mul(self._offset(pivot), -1, 0), width)
+            if not is_zero(back):
+                work.append((rest, made, back, den * step))
+            for other, c2 in pivot.others:
+                work.append((join(rest, other), made, coef_mul(c, -c2, width), den * step))
+        return out
+
+
+def _collect(out: Terms, mono: tuple[Node, ...], c: Any, den: int, width: int) -> None:
+    old = out.get(mono)
+    if old is None:
+        out[mono] = (c, den)
+        return
+    c0, den0 = old
+    common = math.lcm(den, den0)
+    w = width if common == 1 else 0
+    total = coef_add(coef_mul(c, common // den, w), coef_mul(c0, common // den0, w), w)
+    out[mono] = (total, common)
+
+
+def _divide(c: Any, scale: int) -> Any:
+    """Return c / scale where that is whole for every pair."""
+    if isinstance(c, np.ndarray):
+        if bool((c % np.int64(scale)).any()):
+            return None
+        return c // np.int64(scale)
+    return c // scale if c % scale == 0 else None
+
+
+def _hash_fraction(tag: Hash, c: Any, den: int, width: int) -> Hash:
+    if den == 1:
+        c = settle(c, width)
+        h = hash_ints(tag, c)
+        return np.where(c == 0, np.uint64(0), h) if isinstance(c, np.ndarray) else (
+            h if c else h * np.uint64(0))
+    if isinstance(c, np.ndarray):
+        common = np.gcd(np.abs(c), np.int64(den))
+        num = c // common
+        low: Any = np.int64(den) // common
+        whole = low == 1
+        num = np.where(whole, settle(num, width), num)
+        h = hash_ints(tag, num)
+        h = np.where(whole, h, hash_ints(mix(h, key("/")), low))
+        return np.where(num == 0, np.uint64(0), h)
+    g = math.gcd(abs(c), den)
+    num, low_int = c // g, den // g
+    if low_int == 1:
+        return _hash_fraction(tag, num, 1, width)
+    return hash_ints(mix(hash_ints(tag, num), key("/")), low_int)
