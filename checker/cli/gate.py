@@ -8,11 +8,13 @@ kernel checked.
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,22 +56,41 @@ AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.
 DEFAULT = Path("samebits.lock")
 
 
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """How the kernels of one call are signed."""
+
+    cache: Cache
+    jobs: int | None
+    limit: float
+
+
+def signing(no_cache: NoCache = False, jobs: Jobs = None, limit: Limit = LIMIT_SECONDS) -> Signing:
+    """The options that every gate command has."""
+    return Signing(Cache(None) if no_cache else open_default(), jobs, limit)
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Register a gate command, with the gate's own statuses."""
-    wrapped = guarded(unreadable=UNREADABLE_INPUT)(_lock_errors(function))
+    """Register a gate command: its parameter `how` becomes the options of `signing`.
+
+    It has the gate's own exit statuses.
+    """
+    common = inspect.signature(signing, eval_str=True).parameters
+    shown = inspect.signature(function, eval_str=True)
+
+    @functools.wraps(function)
+    def run(**options: Any) -> None:
+        how = signing(**{name: options.pop(name) for name in common})
+        try:
+            function(how=how, **options)
+        except LockError as error:
+            fail(error, NO_BASELINE, bool(options.get("as_json")))
+
+    own = [p for name, p in shown.parameters.items() if name != "how"]
+    vars(run)["__signature__"] = shown.replace(parameters=[*own, *common.values()])
+    wrapped = guarded(unreadable=UNREADABLE_INPUT)(run)
     app.command(function.__name__.removesuffix("_kernels"))(wrapped)
     return wrapped
-
-
-def _lock_errors(function: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> None:
-        try:
-            function(*args, **kwargs)
-        except LockError as error:
-            fail(error, NO_BASELINE, bool(kwargs.get("as_json")))
-
-    return run
 
 
 def _load(baseline: Path) -> Lock:
@@ -81,7 +102,7 @@ def _load(baseline: Path) -> Lock:
     return lockfile.load(baseline.read_text(), name=str(baseline))
 
 
-def _sign(paths: list[str] | None, cache: Cache, jobs: int | None, limit: float) -> Current:
+def _sign(paths: list[str] | None, how: Signing) -> Current:
     from checker import api
 
     paths = paths or []
@@ -89,7 +110,7 @@ def _sign(paths: list[str] | None, cache: Cache, jobs: int | None, limit: float)
     with (
         _bar(len(found.kernels)) as progress,
         Examiner(
-            cache, jobs=jobs_for(jobs, len(found.kernels)), limit_seconds=limit
+            how.cache, jobs=jobs_for(how.jobs, len(found.kernels)), limit_seconds=how.limit
         ) as examiner,
     ):
         current = sign_all(found, examiner, progress=progress)
@@ -115,6 +136,7 @@ def _bar(total: int) -> Iterator[Callable[[int, int], None] | None]:
 
 @command
 def check_kernels(
+    how: Signing,
     paths: Paths = None,
     baseline: Baseline = DEFAULT,
     format_: Annotated[
@@ -138,9 +160,6 @@ def check_kernels(
     ] = None,
     before: Before = None,
     as_json: AsJson = False,
-    no_cache: NoCache = False,
-    jobs: Jobs = None,
-    limit: Limit = LIMIT_SECONDS,
 ) -> None:
     """Compare kernels with the baseline.
 
@@ -150,14 +169,13 @@ def check_kernels(
     wanted = _formats("json" if as_json else format_, report or [])
     lock = _load(baseline)
     excused = suppress.load(suppressions or baseline.with_name("samebits.suppress.toml"))
-    cache = Cache(None) if no_cache else open_default()
-    current = _sign(paths, cache, jobs, limit)
+    current = _sign(paths, how)
     result = check(
         lock, current, suppressions=excused, allow_new=allow_new, allow_missing=allow_missing
     )
-    old = _sign(before, cache, jobs, limit) if before else None
-    differences = _differences(result, cache, old)
-    trees.remember(cache, current.kernels)
+    old = _sign(before, how) if before else None
+    differences = _differences(result, how.cache, old)
+    trees.remember(how.cache, current.kernels)
     for name, file in wanted:
         _write(name, file, result, differences, baseline)
     raise typer.Exit(result.status)
@@ -280,19 +298,16 @@ def _drift(result: Result, difference: Difference | None, baseline: str) -> list
 
 @command
 def update(
+    how: Signing,
     paths: Paths = None,
     baseline: Baseline = DEFAULT,
     merge: Annotated[
         bool, typer.Option("--merge", help="Keep entries that the given paths do not have.")
     ] = False,
     as_json: AsJson = False,
-    no_cache: NoCache = False,
-    jobs: Jobs = None,
-    limit: Limit = LIMIT_SECONDS,
 ) -> None:
     """Write the baseline from the given kernels; nothing is written if one cannot be read."""
-    cache = Cache(None) if no_cache else open_default()
-    current = _sign(paths, cache, jobs, limit)
+    current = _sign(paths, how)
     if current.errors:
         _print_errors(current.errors)
         print(f"{baseline} was not written", file=sys.stderr)
@@ -306,8 +321,8 @@ def update(
     changed = not baseline.is_file() or baseline.read_text() != text
     if changed:
         baseline.write_text(text)
-    trees.remember(cache, current.kernels)
-    cache.trim()
+    trees.remember(how.cache, current.kernels)
+    how.cache.trim()
     report = check(old or Lock("", ()), current)
     kinds = {kind: sum(r.kind == kind for r in report.results) for kind in ("same", *_WORDS)}
     if merge:
@@ -325,20 +340,18 @@ def update(
 
 @command
 def diff(
+    how: Signing,
     paths: Paths = None,
     baseline: Baseline = DEFAULT,
     before: Before = None,
     as_json: AsJson = False,
-    no_cache: NoCache = False,
-    jobs: Jobs = None,
-    limit: Limit = LIMIT_SECONDS,
 ) -> None:
     """Show where the trees of drifted kernels first differ, in both versions."""
     lock = _load(baseline)
-    cache = Cache(None) if no_cache else open_default()
-    current = _sign(paths, cache, jobs, limit)
+    current = _sign(paths, how)
     report = check(lock, current)
-    differences = _differences(report, cache, _sign(before, cache, jobs, limit) if before else None)
+    old = _sign(before, how) if before else None
+    differences = _differences(report, how.cache, old)
     if as_json:
         print(json.dumps(formats.to_json(report, differences, str(baseline)), indent=2))
     else:
@@ -355,15 +368,13 @@ def diff(
 
 @command
 def explain(
+    how: Signing,
     kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="A name, or a part of one.")],
     paths: Annotated[
         list[str] | None, typer.Argument(metavar="[PATH...]", help="Kernels as they are now.")
     ] = None,
     baseline: Baseline = DEFAULT,
     as_json: AsJson = False,
-    no_cache: NoCache = False,
-    jobs: Jobs = None,
-    limit: Limit = LIMIT_SECONDS,
 ) -> None:
     """Explain a baseline entry: what was signed, what it assumes, and what it is now."""
     lock = _load(baseline)
@@ -372,11 +383,10 @@ def explain(
         names = sorted({entry.kernel for entry in lock.entries})
         fail(UsageError(f"no entry is named `{kernel}`; there are {', '.join(names[:8])}"),
              USAGE, as_json)
-    cache = Cache(None) if no_cache else open_default()
-    current = _sign(paths, cache, jobs, limit) if paths else Current(())
+    current = _sign(paths, how) if paths else Current(())
     report = check(Lock(lock.checker, tuple(chosen)), current, allow_new=True)
     rows = [r for r in report.results if r.before is not None]
-    differences = {i: d for i, r in enumerate(rows) if (d := trees.difference(r, cache))}
+    differences = {i: d for i, r in enumerate(rows) if (d := trees.difference(r, how.cache))}
     if as_json:
         narrowed = Report(tuple(rows), report.errors, report.notes, report.baseline_checker)
         print(json.dumps(formats.to_json(narrowed, differences, str(baseline)), indent=2))
