@@ -37,7 +37,8 @@ PREMISES: Mapping[str, str] = {
     "no-index-wrap": "index arithmetic does not wrap around its width",
     "no-trap": "no thread reaches a trap",
     "lane-pick": "where lanes of one warp write different values to one address in one "
-    "instruction, which one stays depends on these lanes and values only",
+    "instruction, which one stays depends on that store only: its width, lanes, addresses and "
+    "values",
     "race-free": "no two threads of different blocks touch the same bytes, one of them writing",
     "rcp-iflag": "the integer division sequence divides exactly, as its compiler takes for granted",
     "readable": "whatever a kernel reads is there to be read: no access leaves its buffer",

@@ -19,8 +19,8 @@ from checker.replay.hashing import U64, key
 __all__ = [
     "CONC", "EXCH", "FORM_SHIFT", "Facts", "HF", "LOW", "MNZ", "Mask", "NOSUB", "OPQ", "PENDING",
     "POISON", "QUIET", "UNDEF", "WIDE_BF16", "conc_mask", "consts_of", "facts_where", "form_id",
-    "form_key", "form_name", "forms_in", "has_forms", "known_lanes", "memo", "pop_forms",
-    "push_form",
+    "form_inner", "form_key", "form_name", "forms_in", "has_forms", "known_lanes", "memo",
+    "pop_forms", "push_form",
 ]
 
 Mask = NDArray[np.bool_]
@@ -55,6 +55,11 @@ def form_id(outer: str, inner: int = 0) -> int:
 def form_name(form: int) -> str:
     """The outermost constructor's name."""
     return _FORMS[form][0]
+
+
+def form_inner(form: int) -> int:
+    """The form of what the outermost constructor wraps."""
+    return _FORMS[form][1]
 
 
 def form_key(outer: str) -> U64:

@@ -31,10 +31,10 @@ from checker.replay.facts import (
     UNDEF,
     Facts,
     Mask,
-    form_id,
     form_key,
 )
 from checker.replay.hashing import U64, combine, combine_all, const_hash, key
+from checker.replay.integers import bounded_form, form, magnitude_bound, sum_terms
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.values import Conc, Hash, V, hash_of, make_pack, pred_bits, split
 
@@ -359,10 +359,15 @@ def _poison(a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Fragment, m: Mac
     return out
 
 
+_WIDEST = {"s8": 128, "u8": 255, "s4": 8, "u4": 15}
+
+
 def _integer(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Facts],
              fragment: Fragment) -> tuple[U64, Facts]:
-    """Exact products summed modulo 2**32, the accumulator's terms included."""
-    from checker.replay.integers import sum_terms
+    """Exact products summed modulo 2**32, the accumulator's terms included.
+
+    A sum that provably stays in range is the same with and without saturation.
+    """
     poison = _poison(a, b, acc, fragment, m)
     words = []
     for (h, f), kind in ((a, model.a_type), (b, model.b_type)):
@@ -372,14 +377,17 @@ def _integer(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Fac
             out = np.where(zero, np.uint64(0), out)
         words.append(out)
     total = to_fragment(np.matmul(words[0], words[1]), fragment, m)
-    if model.kind == "int_sat":
-        return combine(key(f"mma step {model.id}"), acc[0], total), poison | MNZ
-    form = "isum 32"
     shape = total.shape[1:]
     h, f = _flat(acc, shape)
+    bound = magnitude_bound(32, h, f)
+    most = _WIDEST.get(model.a_type, 1 << 31) * _WIDEST.get(model.b_type, 1 << 31)
+    if bound is not None:
+        bound = bound + a[0].shape[-1] * most if model.acc_type == "s32" else None
+    if model.kind == "int_sat" and (bound is None or bound >= 1 << 31):
+        return combine(key(f"mma step {model.id}"), acc[0], total), poison | MNZ
     terms = sum_terms(32, Hash(h, f, 32)).reshape(2, *shape)
-    return terms + total + form_key(form).reshape(2, 1, 1, 1), (
-        poison | MNZ | form_id(form) << FORM_SHIFT)
+    return terms + total + form_key(form(32)).reshape(2, 1, 1, 1), (
+        poison | MNZ | bounded_form(32, bound) << FORM_SHIFT)
 
 
 def _sequential(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Facts],

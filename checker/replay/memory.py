@@ -165,8 +165,24 @@ class Cells:
         flat, many = index.reshape(-1), who if count == 1 else np.tile(who, count)
         if not self.put(flat, h.reshape(2, -1), f.reshape(-1), many):
             lane = _pick(np.arange(shape[-1]).reshape(1, -1), on, shape)
-            self._conflict(flat, h.reshape(2, -1), f.reshape(-1), many,
-                           lane if count == 1 else np.tile(lane, count))
+            place = self._pattern(start, who, lane, size)
+            places = np.concatenate([combine(key(f"part {j}"), place) for j in range(count)],
+                                    axis=-1)
+            self._conflict(flat, h.reshape(2, -1), f.reshape(-1), many, places)
+
+    def _pattern(self, start: Index, warp: Any, lane: Any, size: int) -> Any:
+        """Each lane's part in its warp's store: number, address, and those of all other lanes."""
+        lane = lane.astype(np.uint64) % np.uint64(64)
+        byte = start.astype(np.uint64) * np.uint64(self.g)
+        warps, of = np.unique(warp, return_inverse=True)
+        low = np.full(len(warps), np.iinfo(np.uint64).max)
+        np.minimum.at(low, of, byte)
+        both = np.stack([lane, byte - low[of] // np.uint64(128) * np.uint64(128)]).reshape(2, 1, -1)
+        mine = combine(key(f"lane's place, {size} bytes"), both)
+        every = np.zeros((2, 1, len(warps)), dtype=np.uint64)
+        for word in range(2):
+            np.add.at(every[word, 0], of, mine[word, 0])
+        return combine(key("lane in its store"), mine, every[..., of])
 
     def put(self, index: Index, h: Any, f: Any, warp: Any) -> bool:
         """Write cells (flat arrays), checking order; whether no two lanes disagree."""
@@ -181,12 +197,13 @@ class Cells:
         return not (index.size > 1 and ((self.h[0].take(index) != h[0]).any()
                                         or (self.h[1].take(index) != h[1]).any()))
 
-    def _conflict(self, index: Index, h: Any, f: Any, warp: Any, lane: Any) -> None:
+    def _conflict(self, index: Index, h: Any, f: Any, warp: Any, place: Any) -> None:
         """Lanes write different trees to one cell.
 
         A finding, unless all of them are lanes of one warp and every value comes out of an exchange
         between lanes: a reduction that each lane holds in its own order (an arg-max, whose lanes
-        agree where there is no NaN). Then the cell holds the hardware's pick among these lanes.
+        agree where there is no NaN). Then the cell holds the hardware's pick, which may depend on
+        everything about that store: its width, its lanes, where each of them writes and what.
         """
         bad = (self.h[:, index] != h).any(axis=0)
         cells, group = np.unique(index, return_inverse=True)
@@ -202,8 +219,8 @@ class Cells:
                                           f"{self.name} in one instruction: which one stays is "
                                           "undefined")
             return
-        tag = np.broadcast_to((lane[take] % 64).astype(np.uint64), (2, int(take.sum())))
-        each = combine(key("lane pick"), h[:, take].reshape(2, 1, -1), tag.reshape(2, 1, -1))
+        each = combine(key("lane pick"), h[:, take].reshape(2, 1, -1),
+                       place.reshape(2, 1, -1)[..., take])
         total = np.zeros((2, len(cells)), dtype=np.uint64)
         for word in range(2):
             np.add.at(total[word], group[take], each[word, 0])

@@ -12,6 +12,7 @@ import numpy as np
 
 from checker.replay.bitwise import partwise, shift_left
 from checker.replay.facts import (
+    CONC,
     FORM_SHIFT,
     MNZ,
     POISON,
@@ -19,7 +20,11 @@ from checker.replay.facts import (
     Mask,
     conc_mask,
     form_id,
+    form_inner,
     form_key,
+    form_name,
+    forms_in,
+    known_lanes,
     pop_forms,
 )
 from checker.replay.hashing import U64, combine, key
@@ -28,11 +33,38 @@ from checker.replay.symbolic import HANDLERS, bounds, const_first, uniform, with
 from checker.replay.values import Hash, Pack, V, const, forget, hash_of, merge, ones, split
 
 __all__ = [
-     "form", "isum", "sum_terms",
+    "bounded_form", "form", "isum", "magnitude_bound", "sum_terms",
 ]
+
+_WITHIN = "within "
+
 
 def form(w: int) -> str:
     return f"isum {w}"
+
+
+def bounded_form(w: int, bound: int | None) -> int:
+    """The form of a sum whose true value stays within +-bound (None: it may wrap)."""
+    fits = bound is not None and bound < 1 << (w - 1)
+    return form_id(form(w), form_id(f"{_WITHIN}{bound}") if fits else 0)
+
+
+def magnitude_bound(w: int, h: U64, f: Facts) -> int | None:
+    """How far from zero a signed value may be in any lane, None where that is not known."""
+    found = 0
+    known = known_lanes((h, f))
+    if known is not False:
+        words = np.abs(signed(h[1], w))
+        found = int((words if known is True else np.where(known, words, 0)).max())
+    for number in forms_in(f):
+        inner = form_inner(number)
+        if form_name(number) == form(w) and form_name(inner).startswith(_WITHIN):
+            found = max(found, int(form_name(inner)[len(_WITHIN):]))
+        elif isinstance(f, int):
+            return found if f & CONC else None
+        elif (((f & CONC) == 0) & (f >> FORM_SHIFT == number)).any():
+            return None
+    return found
 
 
 def sum_terms(w: int, v: V) -> U64:

@@ -17,7 +17,19 @@ from checker.replay import identities as ids
 from checker.replay.facts import CONC, MNZ, POISON, Facts, Mask, conc_mask, facts_where
 from checker.replay.hashing import combine_all, const_hash, key, symmetric
 from checker.replay.intbits import BITS
-from checker.replay.values import Conc, Hash, Pack, V, bits_of, hash_of, make_pack, merge, split
+from checker.replay.values import (
+    Conc,
+    Hash,
+    Pack,
+    V,
+    bits_of,
+    const,
+    hash_of,
+    make_pack,
+    merge,
+    ones,
+    split,
+)
 
 __all__ = [
      "HANDLERS", "Handler", "bounds", "const_first", "each", "icmp", "int_op", "opaque",
@@ -136,6 +148,10 @@ def bounds(v: V) -> list[int]:
 
 
 def icmp(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    for one, other in (values, values[::-1]):
+        bit = _bit_test(attr.cond, one, other, mask)
+        if bit is not None:
+            return bit
     x, y = hash_of(values[0]), hash_of(values[1])
     h, f = ids.compare(attr, x, y, integer=True)
     out = Hash(h, f, 1)
@@ -143,6 +159,49 @@ def icmp(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
     if known.any():
         out = with_known(out, known, BITS["icmp"](x[0][1], y[0][1], attr))
     return out
+
+
+def _bit_test(cond: str, v: V, other: V, mask: Mask | None) -> V | None:
+    """Two words that can differ in one bit only, compared: whether these bits are the same."""
+    if cond not in ("eq", "ne") or not isinstance(v, Pack):
+        return None
+
+    def make(literal: int) -> V | None:
+        return _bit_test(cond, v, const(literal, v.w), mask)
+
+    if not isinstance(other, Pack) and uniform(other, mask) is None:
+        return each(other, mask, make)
+    pair: tuple[V, V] | None = None
+    for lo, hi in pairwise(sorted({*bounds(v), *bounds(other)})):
+        x, y = split(v, lo, hi - lo), split(other, lo, hi - lo)
+        one, two = uniform(x, mask), uniform(y, mask)
+        if one is not None and two is not None:
+            if one != two:
+                return const(cond == "ne", 1)
+        elif pair is not None or hi - lo != 1:
+            return None
+        else:
+            pair = x, y
+    if pair is None:
+        return None
+    differ = int_op("pxor", 1, list(pair), mask, 1)
+    return differ if cond == "ne" else int_op("pnot", 1, [differ], mask, 1)
+
+
+def _bit_choice(c: V, x: V, y: V, mask: Mask | None) -> V | None:
+    """A choice between two literals that differ in one bit is that bit, between literals."""
+    if x.w == 1 or x.w > 64:
+        return None
+    one, zero = uniform(x, mask), uniform(y, mask)
+    if one is None or zero is None or (one ^ zero).bit_count() != 1:
+        return None
+    at = (one ^ zero).bit_length() - 1
+    bit = c if one > zero else int_op("pnot", 1, [c], mask, 1)
+    parts = [const(one & ones(at), at)] if at else []
+    parts.append(bit)
+    if at + 1 < x.w:
+        parts.append(const(one >> (at + 1), x.w - at - 1))
+    return make_pack(parts)
 
 
 def _minmax_int(name: str) -> Callable[..., V | None]:
@@ -161,6 +220,9 @@ def select(c: V, x: V, y: V, mask: Mask | None) -> V:
     if bits is not None:
         cond = bits if bits.dtype == np.bool_ else bits != 0
         return merge(cond, x, y)
+    bit = _bit_choice(c, x, y, mask)
+    if bit is not None:
+        return bit
     if isinstance(x, Pack) or isinstance(y, Pack):
         cuts = sorted({*bounds(x), *bounds(y)})
         return make_pack([select(c, split(x, lo, hi - lo), split(y, lo, hi - lo), mask)
