@@ -11,25 +11,30 @@ signs every distinct text in worker processes and prints one line a row of the t
 * ``proved``: share of the pairs of one existing class that share their static class;
 * ``opaque``: configurations that are not modelled; ``unsigned``: no signature in time, or an error;
   ``no text``: the text is not stored and could not be made again here; ``no class``: the replay
-  refused; ``failed``: not compiled, or more shared memory than the target has. ``ms``: median to
-  sign a text.
+  refused; ``failed``: not compiled, or more shared memory than the target has; ``left``: not
+  reached within ``--seconds``. ``ms``: median to sign a text.
 
 Whatever is opaque or unsigned counts as a static class of its own (one a text). Configurations
-without a class or a text are counted, named by reason with ``--why``, and stay out of the ratio.
-``--count`` takes an even sample of each row. The exit status is 1 on a false merge.
-``--build`` and ``--pack`` make the data.
+without a class or a text, or left, are counted, named by reason with ``--why``, and stay out of
+the ratio. ``--count`` takes an even sample of each row. ``--save FILE`` keeps what was signed, so
+that a further call with the same engine goes on there. The exit status is 1 on a false merge.
+``--build`` and ``--pack`` make the data. ``measure`` and ``show`` are plain functions that need no
+more packages than ``build``.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+import multiprocessing
 import os
 import statistics
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -94,6 +99,7 @@ class Figures:
     no_text: int = 0
     no_class: int = 0
     failed: int = 0
+    left: int = 0
     ms: float = 0.0
     merged: list[tuple[str, str]] = field(default_factory=list)
     split: list[tuple[str, str]] = field(default_factory=list)
@@ -157,17 +163,51 @@ def _again(job: Job) -> tuple[str, str] | str:
     return compiled.text, compiled.isa
 
 
-def sign_all(jobs: Sequence[Job], workers: int, limit: float) -> dict[tuple[str, str], Signed]:
-    """Sign every text, each within ``limit`` seconds; by target and text."""
-    found = {}
+def sign_all(jobs: Sequence[Job], workers: int, limit: float, seconds: float = 1e9,
+             save: Path | None = None) -> dict[tuple[str, str], Signed]:
+    """Sign every text, each within ``limit`` seconds, until the time is up; by target and text."""
+    engine = engine_digest()
+    found = recall(save, engine) if save is not None else {}
+    todo = [job for job in jobs if (job.target, job.text) not in found]
     start = shown = time.monotonic()
-    for job, outcome in run_all(sign, jobs, workers, limit):
+    fresh: list[str] = []
+    for count, (job, outcome) in enumerate(run_all(sign, todo, workers, limit), 1):
         if isinstance(outcome, Lost):
             outcome = Signed(None, why=f"lost: {outcome.reason}"[:200])
         found[job.target, job.text] = outcome
-        if time.monotonic() - shown > 20:
-            shown = time.monotonic()
-            print(f"{shown - start:.0f} s, {len(found)} of {len(jobs)} texts", file=sys.stderr)
+        fresh.append(json.dumps({"engine": engine, "target": job.target, "text": job.text,
+                                 **asdict(outcome)}))
+        now = time.monotonic()
+        if now - shown > 20:
+            shown = now
+            print(f"{now - start:.0f} s, {count} of {len(todo)} texts", file=sys.stderr, flush=True)
+        if now - start > seconds:
+            break
+    for child in multiprocessing.active_children():  # the workers that this call started
+        child.kill()
+    if save is not None and fresh:
+        with save.open("a") as out:
+            out.write("\n".join(fresh) + "\n")
+    return found
+
+
+def engine_digest() -> str:
+    """What signatures depend on besides the text: the sources of the checker and the grammars."""
+    root = Path(__file__).parents[2]
+    state = hashlib.sha256()
+    for path in sorted([*root.glob("checker/**/*.py"), *root.glob("grammars/*.lark")]):
+        state.update(path.read_bytes())
+    return state.hexdigest()[:16]
+
+
+def recall(save: Path, engine: str) -> dict[tuple[str, str], Signed]:
+    """What an earlier call with the same engine saved."""
+    found = {}
+    for line in save.read_text().splitlines() if save.exists() else ():
+        row = json.loads(line)
+        if row.pop("engine") == engine:
+            key = row.pop("target"), row.pop("text")
+            found[key] = Signed(**{**row, "premises": tuple(row["premises"])})
     return found
 
 
@@ -211,7 +251,10 @@ def figures(row: Row, target: str, lines: Sequence[Line],
             out.no_class += 1
             out.why[f"no class: {line['why']}"] += 1
             continue
-        answer = signed[target, line["text"]]
+        answer = signed.get((target, line["text"]))
+        if answer is None:
+            out.left += 1
+            continue
         if answer.missing:
             out.no_text += 1
             out.why[answer.why] += 1
@@ -255,7 +298,7 @@ def _pairs(parts: Iterable[Sequence[str]]) -> int:
 # --- the table --------------------------------------------------------------------------------
 
 HEADER = ("target", "row", "configs", "texts", "exist", "static", "ratio", "asked", "false",
-          "proved", "opaque", "unsigned", "no text", "no class", "failed", "ms")
+          "proved", "opaque", "unsigned", "no text", "no class", "failed", "left", "ms")
 
 
 def cells(found: Figures) -> tuple[str, ...]:
@@ -269,11 +312,12 @@ def cells(found: Figures) -> tuple[str, ...]:
             "-" if ratio is None else f"{ratio:.2f}{'!' if ratio > asked + 1e-9 else ''}",
             f"{asked:.1f}", str(found.false), f"{share:.1f}%", str(found.opaque),
             str(found.unsigned), str(found.no_text), str(found.no_class), str(found.failed),
-            f"{found.ms:.0f}")
+            str(found.left), f"{found.ms:.0f}")
 
 
 def measure(targets: Sequence[str], rows: Sequence[str] = (), count: int = 10**6, workers: int = 1,
-            limit: float = 60, folders: Sequence[Path] = (PARTITION,)) -> list[Figures]:
+            limit: float = 60, folders: Sequence[Path] = (PARTITION,), seconds: float = 1e9,
+            save: Path | None = None) -> list[Figures]:
     """Sign what is stored, or an even sample of ``count`` configurations a row; the figures."""
     chosen: dict[tuple[str, str], list[Line]] = {}
     wanted = {(t, r.family): r for t in targets for r in rows_of(t, rows)}
@@ -285,7 +329,7 @@ def measure(targets: Sequence[str], rows: Sequence[str] = (), count: int = 10**6
             mine.append(line)
     jobs = jobs_of([line for mine in chosen.values() for line in mine],
                    read_parts("texts", *folders))
-    signed = sign_all(jobs, workers, limit)
+    signed = sign_all(jobs, workers, limit, seconds, save)
     return [figures(row, target, chosen.get((target, family), []), signed)
             for (target, family), row in wanted.items()]
 
@@ -323,7 +367,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--pairs", type=int, default=0, help="show so many pairs a row that are not proved")
     add("--why", action="store_true", help="show what was opaque, unsigned or failed, and why")
     add("--build", action="store_true", help="compile and replay what is not there yet")
-    add("--seconds", type=float, default=480, help="stop building after this long")
+    add("--seconds", type=float, default=1e9, help="stop starting work after this long")
+    add("--save", type=Path, help="file that keeps what was signed")
     add("--out", type=Path, default=Path("corpus/out/partition"), help="where a build writes")
     add("--pack", type=Path, nargs="+", metavar="FOLDER", help="join builds into corpus/data")
     add("--texts", type=int, default=10**6, help="texts that a pack keeps of each row and target")
@@ -341,8 +386,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         counts = build(targets, jobs=chosen.jobs, seconds=chosen.seconds, out=chosen.out,
                        rows=chosen.family, count=chosen.count, limit=max(120, chosen.limit))
         return 1 if counts["left"] else 0
-    return show(measure(targets, chosen.family, chosen.count, chosen.jobs, chosen.limit),
-                chosen.pairs, chosen.why)
+    return show(measure(targets, chosen.family, chosen.count, chosen.jobs, chosen.limit,
+                        seconds=chosen.seconds, save=chosen.save), chosen.pairs, chosen.why)
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ _NORM_SIZES = _norm((19, 603), (13, 251), (21, 1100))
 def _row(family: str, least: Mapping[str, int], ratios: tuple[float, ...],
          resize: Resize | None = None, options: Mapping[str, Any] | None = None,
          most: Mapping[str, int] | None = None) -> Row:
-    """A row; where ``most`` says nothing it takes a twentieth more than asked, for those that fail."""
+    """A row; without ``most`` it takes a twentieth more than asked, for those that fail."""
     taken = {target: count + count // 20 for target, count in least.items()} | dict(most or {})
     return Row(family, least, taken, dict(zip(("ptx", "gcn"), ratios, strict=False)), resize,
                options or {})
