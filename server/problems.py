@@ -7,7 +7,7 @@ handlers that turn it and FastAPI's own errors into responses.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,9 +17,11 @@ from starlette.exceptions import HTTPException
 from server.service import Busy
 
 __all__ = [
-    "KINDS", "MEDIA_TYPE", "Problem", "add_handlers", "problem_body", "problem_of",
+    "KINDS", "MEDIA_TYPE", "Problem", "add_handlers", "found", "problem_body", "problem_of",
     "render_problem", "validation_problem",
 ]
+
+T = TypeVar("T")
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -62,6 +64,13 @@ class Problem(HTTPException):
     def status(self) -> int:
         """HTTP status."""
         return KINDS[self.kind][0]
+
+
+def found(value: T | None, detail: str) -> T:
+    """The value; raises the problem that there is no such thing where it is None."""
+    if value is None:
+        raise Problem("not-found", detail)
+    return value
 
 
 def problem_of(error: dict[str, Any], side: str = "") -> Problem:

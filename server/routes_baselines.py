@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response
 
 from server.intake import CONTENT, items_of_request
 from server.models import BaselineOut, JobOut
-from server.problems import Problem
+from server.problems import Problem, found
 from server.routes_jobs import PREFER, queue_job, reply_job
 from server.routes_kernels import PROBLEMS, service_of
 from server.version import build
@@ -22,6 +22,7 @@ router = APIRouter(prefix="/v1/baselines", tags=["baselines"])
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 _CHECK_WAIT_S = 20.0
+_NONE = "no baseline has this name"
 
 
 @router.get("", response_model=dict[str, list[str]], responses=PROBLEMS, summary="Names")
@@ -57,7 +58,7 @@ async def delete(request: Request, name: Name) -> Response:
     """Forget a baseline; texts and answers stay."""
     service = service_of(request)
     if not await service.on_thread(service.store.drop_baseline, name):
-        raise Problem("not-found", "no baseline has this name")
+        raise Problem("not-found", _NONE)
     return Response(status_code=204)
 
 
@@ -80,7 +81,4 @@ async def check(request: Request, name: Name) -> Response:
 
 async def _baseline(request: Request, name: str) -> dict[str, Any]:
     service = service_of(request)
-    found = await service.on_thread(service.store.baseline, name)
-    if found is None:
-        raise Problem("not-found", "no baseline has this name")
-    return found
+    return found(await service.on_thread(service.store.baseline, name), _NONE)

@@ -17,7 +17,7 @@ from server.intake import CONTENT, items_of_request
 from server.jobs import JobRunner
 from server.jobstore import Item, Job
 from server.models import JobOut
-from server.problems import Problem
+from server.problems import found
 from server.routes_kernels import PROBLEMS, service_of
 from server.service import Busy, Service
 
@@ -28,6 +28,7 @@ router = APIRouter(prefix="/v1", tags=["jobs"])
 JobId = Annotated[str, Path(pattern=r"^[0-9a-f]{24}$")]
 _WAIT = re.compile(r"(?:^|[,;\s])wait(?:\s*=\s*\"?(\d{1,5}))?")
 _KEEP_ALIVE_S = 15.0
+_NONE = "no job has this id"
 
 
 def runner_of(request: Request) -> JobRunner:
@@ -52,9 +53,7 @@ async def wait_for(request: Request, job_id: str, seconds: float) -> Job:
     service, runner = service_of(request), runner_of(request)
     until = time.monotonic() + seconds
     while True:
-        job = await service.on_thread(service.jobs.get, job_id)
-        if job is None:
-            raise Problem("not-found", "no job has this id")
+        job = found(await service.on_thread(service.jobs.get, job_id), _NONE)
         left = until - time.monotonic()
         if job.final or left <= 0 or service.closing.is_set():
             return job
@@ -97,10 +96,8 @@ async def partition(request: Request) -> Response:
 
 
 async def _job(request: Request, job_id: str) -> Job:
-    job = await service_of(request).on_thread(service_of(request).jobs.get, job_id)
-    if job is None:
-        raise Problem("not-found", "no job has this id")
-    return job
+    service = service_of(request)
+    return found(await service.on_thread(service.jobs.get, job_id), _NONE)
 
 
 @router.get("/jobs/{job_id}", response_model=JobOut, responses=PROBLEMS, summary="A job")
@@ -114,9 +111,7 @@ async def job_info(request: Request, job_id: JobId) -> Response:
 async def cancel_job(request: Request, job_id: JobId) -> Response:
     """Cancel a job that is not final; answers with the job as it is then."""
     service = service_of(request)
-    job = await service.on_thread(service.jobs.cancel, job_id)
-    if job is None:
-        raise Problem("not-found", "no job has this id")
+    job = found(await service.on_thread(service.jobs.cancel, job_id), _NONE)
     runner_of(request).cancelled(job_id)
     return JSONResponse(await document_of(service, job))
 

@@ -25,7 +25,7 @@ from server.models import (
     SignOut,
     SignRequest,
 )
-from server.problems import MEDIA_TYPE, Problem
+from server.problems import MEDIA_TYPE, Problem, found
 from server.service import Service
 from server.signatures import known_signature
 from server.store import digest_of
@@ -47,6 +47,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 SignatureText = Annotated[str, Path(min_length=4, max_length=128, pattern=r"^[a-z0-9-]+$")]
+_NO_TEXT = "no text with this digest has been seen"
 Sha = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256, hex")]
 
 
@@ -102,9 +103,8 @@ async def signature_info(
 
     `sb1-...` is static; `sb1l-...` is that of a class at the launches that the answer has.
     """
-    known = await known_signature(service_of(request), signature)
-    if known is None:
-        raise Problem("not-found", "no kernel with this signature has been seen")
+    known = found(await known_signature(service_of(request), signature),
+                  "no kernel with this signature has been seen")
     return reply({**known, **versions()}, "store")
 
 
@@ -113,9 +113,7 @@ async def signature_info(
 async def kernel_info(request: Request, digest: Sha) -> Response:
     """Size, and the signatures given for this text."""
     service = service_of(request)
-    info = await service.on_thread(service.store.text_info, digest)
-    if info is None:
-        raise Problem("not-found", "no text with this digest has been seen")
+    info = found(await service.on_thread(service.store.text_info, digest), _NO_TEXT)
     answers = await service.on_thread(service.store.answers_of_text, digest, "sign")
     signed = [sign_document(a) for a in answers if a.outcome.error is None]
     return reply({
@@ -128,10 +126,8 @@ async def kernel_info(request: Request, digest: Sha) -> Response:
 async def kernel_text(request: Request, digest: Sha) -> Response:
     """The assembly text with this digest."""
     service = service_of(request)
-    text = await service.on_thread(service.store.text, digest)
-    if text is None:
-        raise Problem("not-found", "no text with this digest has been seen")
-    return PlainTextResponse(text)
+    return PlainTextResponse(
+        found(await service.on_thread(service.store.text, digest), _NO_TEXT))
 
 
 @router.post("/outline", responses=PROBLEMS, summary="Dependence trees of a kernel")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -60,12 +60,19 @@ def place_of(result: Result, difference: Difference | None, baseline: str) -> Pl
     return Place(source.file, source.line)
 
 
+def _rows(
+    report: Report, differences: Differences, baseline: str
+) -> Iterator[tuple[Result, Difference | None, Place]]:
+    """Each result with its first difference and its place."""
+    for index, result in enumerate(report.results):
+        difference = differences.get(index)
+        yield result, difference, place_of(result, difference, baseline)
+
+
 def to_json(report: Report, differences: Differences, baseline: str) -> dict[str, Any]:
     """The whole report as plain data (schema: docs/gate-report.schema.json)."""
     rows = []
-    for index, result in enumerate(report.results):
-        difference = differences.get(index)
-        place = place_of(result, difference, baseline)
+    for result, difference, place in _rows(report, differences, baseline):
         rows.append({
             "kind": result.kind, "drifted": result.drifted, "kernel": result.key.kernel,
             "config": result.key.config, "target": result.key.target, "message": result.message,
@@ -114,14 +121,13 @@ def _text(result: Result, difference: Difference | None) -> str:
 def junit(report: Report, differences: Differences, baseline: str) -> str:
     """JUnit XML: one test case a kernel and configuration, one error an unreadable input."""
     cases, failures, skipped = [], 0, 0
-    for index, result in enumerate(report.results):
-        place = place_of(result, differences.get(index), baseline)
+    for result, difference, place in _rows(report, differences, baseline):
         name = " ".join(part for part in (result.key.config, result.key.target) if part)
         case = ET.Element("testcase", {
             "classname": _xml(result.key.kernel), "name": _xml(name or result.key.kernel),
             "file": _xml(place.file), "line": str(place.line), "time": "0",
         })
-        body = _xml(_text(result, differences.get(index)))
+        body = _xml(_text(result, difference))
         if result.drifted:
             failures += 1
             failure = ET.SubElement(case, "failure", {
@@ -161,14 +167,11 @@ def _xml(text: str) -> str:
 def sarif(report: Report, differences: Differences, baseline: str) -> str:
     """SARIF 2.1.0: one result a drift, with its place and a fingerprint that lines do not move."""
     rows = []
-    for index, result in enumerate(report.results):
+    for result, difference, place in _rows(report, differences, baseline):
         if result.kind == "same":
             continue
-        difference = differences.get(index)
-        row = _sarif_result(
-            result.kind, f"{result.key}: {_text(result, difference)}",
-            place_of(result, difference, baseline), str(result.key),
-        )
+        message = f"{result.key}: {_text(result, difference)}"
+        row = _sarif_result(result.kind, message, place, str(result.key))
         if result.suppressed is not None:
             row["suppressions"] = [{
                 "kind": "external", "status": "accepted",
@@ -230,12 +233,10 @@ def _artifact(file: str) -> dict[str, str]:
 def github(report: Report, differences: Differences, baseline: str) -> str:
     """GitHub workflow commands: one annotation a drift."""
     out = []
-    for index, result in enumerate(report.results):
+    for result, difference, place in _rows(report, differences, baseline):
         if result.kind == "same":
             continue
-        difference = differences.get(index)
         level = RULES[result.kind][1] if result.suppressed is None else "notice"
-        place = place_of(result, difference, baseline)
         text = _text(result, difference)
         if result.suppressed is not None:
             text = f"suppressed: {result.suppressed.reason}\n{text}"

@@ -127,9 +127,11 @@ def is_whole(job: dict[str, Any], count: int) -> None:
     assert job["result"]["errors"] == []
 
 
-def test_killed_worker(start: Callable[..., Running], toy_count: Path) -> None:
-    running = start()
-    sweep = texts("worker", 40)
+def test_killed_worker(
+    start: Callable[..., Running], database: str, toy_count: Path,
+) -> None:
+    running = start(database=database)
+    sweep = texts(f"worker {database[:4]}", 40)
     job_id = running.client.post("/v1/partition", json=body_of(sweep)).json()["id"]
     progress(running.client, job_id, 5)
     for pid in running.service.worker_pids():
