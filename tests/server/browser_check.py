@@ -192,3 +192,19 @@ def test_api_page(browser: Any, shared: Running) -> None:
     browser.get(f"{shared.url}/docs")
     assert "/v1/compare" in find(browser, "main").text
     shot(browser, "docs")
+
+
+def test_a_class_at_launches_leads_to_its_signature(browser: Any, shared: Running) -> None:
+    body = {"kernels": [{"name": "a", "text": "x = seen at\n"},
+                        {"name": "b", "text": "x = at seen\n"}],
+            "launches": [{"grid": [7, 1, 1]}]}
+    answer = shared.client.post("/v1/partition", json=body, headers={"Prefer": "wait=20"})
+    browser.get(f"{shared.url}/j/{answer.json()['id']}")
+    link = find(browser, "#classes-table tbody a")
+    assert link.text.startswith("sb1l-")
+    link.click()
+    assert "sb1l-" in find(browser, "h1").text
+    assert "The same output maps at this launch" in find(browser, "main").text
+    find(browser, "main details summary").click()
+    assert "7" in find(browser, "main details pre").text
+    shot(browser, "signature")
