@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from checker.errors import Diagnostic, InputError, Span, UsageError
+from checker.errors import Diagnostic, InputError, LaunchError, Span, UsageError
 from checker.results import (
     EqualClass,
     KernelInput,
@@ -89,7 +89,7 @@ def compare(
     second = sign(b, isa=isa_b, kernel=kernel_b)
     if first.text == second.text and first.modelled:
         return Verdict("equal", "static", ("no-alias",), (), first, second)
-    if launch_a is not None and _map(a, launch_a) == _map(b, launch_b):
+    if launch_a is not None and _map(a, launch_a) == _map(b, launch_b or launch_a):
         return Verdict("equal", "launch", ("launch", "no-alias"), (), first, second)
     reason = Reason("tree-differs", "the trees differ at the root", 1, 2)
     return Verdict("unproved", "", ("no-alias",), (reason,), first, second)
@@ -102,14 +102,17 @@ def compare_at(a: str, b: str, launches: Iterable[Any], **options: Any) -> Verdi
 
 def _map(text: str, launch: Any) -> str:
     """What a text comes to at a launch: a word `@2:w` is there at a grid of 2 only."""
+    facts = launch.get("grid") if isinstance(launch, dict) else None
+    if not isinstance(facts, list) or not facts or not isinstance(facts[0], int):
+        raise LaunchError("launch facts need a grid")
     words = []
     for word in sorted(w for line in text.splitlines() if "=" in line for w in line.split()):
         grid, _, only = word.removeprefix("@").partition(":")
         if not word.startswith("@"):
             words.append(word)
-        elif int(grid) == launch["grid"][0]:
+        elif grid == str(facts[0]):
             words.append(only)
-    return f"{launch['grid'][0]} " + " ".join(words)
+    return f"{facts[0]} " + " ".join(words)
 
 
 @dataclass(frozen=True)
