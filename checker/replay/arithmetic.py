@@ -10,15 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from checker.core import Conv, FloatMode
+from checker.core import Approx, Conv, FloatMode
 from checker.replay.conversions import EXACT_PRODUCT, convert, widen
 from checker.replay.facts import (
     CONC,
     HF,
+    KEPT,
     MNZ,
+    NEGINF,
+    NONNEG,
     NOSUB,
+    NULL,
     POISON,
     QUIET,
+    Facts,
     consts_of,
     has_forms,
     known_lanes,
@@ -26,6 +31,7 @@ from checker.replay.facts import (
     pop_forms,
     push_form,
 )
+from checker.replay.folding import fold_lanes
 from checker.replay.hashing import (
     U64,
     combine,
@@ -35,6 +41,7 @@ from checker.replay.hashing import (
     representative,
     symmetric,
 )
+from checker.replay.nulls import is_null, open_null, with_null
 from checker.replay.operands import (
     EXPONENTS,
     FLOAT_BITS,
@@ -46,11 +53,13 @@ from checker.replay.operands import (
     may_be_minus_zero,
     mode_key,
     never_subnormal,
+    nonnegative,
     plain,
     poison,
 )
 
-__all__ = ["NOT_MNZ", "add", "copysign", "divide", "fma", "magnitude", "multiply", "negate"]
+__all__ = ["NOT_MNZ", "add", "approximate", "copysign", "divide", "fma", "magnitude", "multiply",
+           "negate"]
 
 NOT_MNZ = 0xFFFFFFFF ^ MNZ
 _NFORM = "plus zero"
@@ -62,7 +71,7 @@ def negate(x: HF, width: int) -> HF:
     h, f = x
     if isinstance(f, int) and f & CONC:
         return const_hash(h[1] ^ np.uint64(1 << (width - 1))), f
-    out: HF = (flip(h), (f & (POISON | NOSUB | QUIET)) | MNZ)
+    out: HF = (flip(h), (f & (POISON | NOSUB | QUIET | NULL)) | MNZ)
     for outer, lanes, inner in pop_forms(x, "wide "):
         src, dst = outer.split()[1:]
         out = choose(lanes, widen(src, dst, negate(inner, NARROW_BITS.get(src, 8))), out)
@@ -76,7 +85,8 @@ def magnitude(x: HF, width: int) -> HF:
     """Sign bit cleared."""
     h, f = x
     rep, _ = representative(h)
-    out = push_form((combine(key("fabs"), rep), 0), _ABS, f & (POISON | NOSUB | QUIET))
+    out = push_form((combine(key("fabs"), rep), 0), _ABS,
+                    (f & (POISON | NOSUB | QUIET | NULL)) | NONNEG)
     for _, lanes, _inner in pop_forms(x, _ABS):
         out = choose(lanes, x, out)
     for outer, lanes, inner in pop_forms(x, "wide "):
@@ -111,6 +121,7 @@ def add(mode: FloatMode, a: HF, b: HF) -> HF:
         zeros = may_be_minus_zero(a, width) & may_be_minus_zero(b, width)
         out = out[0], (out[1] & NOT_MNZ) | zeros
     plus = strip_a if strip_b is False else strip_b if strip_a is False else strip_a | strip_b
+    out = _add_nulls(mode, a, b, out)
     minus0 = 1 << (width - 1)
     for one, other in ((a, b), (b, a)):
         hit = is_const(one, minus0)
@@ -125,11 +136,53 @@ def add(mode: FloatMode, a: HF, b: HF) -> HF:
 
 def _raw_add(mode: FloatMode, a: HF, b: HF) -> HF:
     k = key("fadd " + mode_key(mode))
-    facts = MNZ | QUIET | (NOSUB if mode.denorm == "flush" else 0)
-    out: HF = (symmetric(k, a[0], b[0]), poison(a[1], b[1]) | facts)
-    if mode.rnd == "rn" and mode.denorm == "keep" and isinstance(a[1], int) and isinstance(
-            b[1], int):
+    width = FLOAT_BITS[mode.type]
+    facts: Facts = QUIET | (NOSUB if mode.denorm == "flush" else 0) | _sign_facts(
+        nonnegative(a, width) & nonnegative(b, width))
+    infinite = is_const(a, _minus_infinity(mode)) | is_const(b, _minus_infinity(mode))
+    if infinite is not False:
+        facts = facts | np.where(infinite, np.uint32(NEGINF), np.uint32(0))
+    return symmetric(k, a[0], b[0]), poison(a[1], b[1]) | facts | (a[1] & b[1] & NULL)
+
+
+def _sign_facts(nonneg: Facts) -> Facts:
+    """NONNEG where it holds, else MNZ."""
+    return nonneg | (MNZ ^ (nonneg >> 5))
+
+
+def _minus_infinity(mode: FloatMode) -> int:
+    man, exp = EXPONENTS[mode.type]
+    return (1 << exp | (1 << exp) - 1) << man
+
+
+def _add_nulls(mode: FloatMode, a: HF, b: HF, out: HF) -> HF:
+    """Sums with a zero or NaN, and of such sums: that addend floats to the top, once."""
+    null_a, null_b = is_null(a), is_null(b)
+    open_a, open_b = open_null(a), open_null(b)
+    if null_a is False and null_b is False and open_a is None and open_b is None:
         return out
+    none = np.zeros((1, 1), dtype=bool)
+    lanes_a, in_a, z_a = open_a or (none, a, a[0])
+    lanes_b, in_b, z_b = open_b or (none, b, b[0])
+    agree = ~(lanes_a & lanes_b) | (z_a == z_b).all(axis=0)
+    one = (lanes_a | lanes_b) & agree & ~np.asarray(null_a | null_b)
+    if one.any():
+        inner = add(mode, choose(lanes_a, in_a, a), choose(lanes_b, in_b, b))
+        z = np.where(lanes_a, z_a, z_b), poison(a[1], b[1]) | MNZ
+        out = choose(one, with_null(inner, z, one), out)
+    both = (a[0] == b[0]).all(axis=0) & null_a & null_b
+    if np.any(both):
+        out = choose(both, a, out)
+    for x, y, null_x, null_y, lanes, z_x in ((a, b, null_a, null_b, lanes_a, z_a),
+                                             (b, a, null_b, null_a, lanes_b, z_b)):
+        if null_y is False:
+            continue
+        fresh = null_y & ~np.asarray(null_x | lanes)
+        if fresh.any():
+            out = choose(fresh, with_null(x, y, fresh), out)
+        same = null_y & lanes & (z_x == y[0]).all(axis=0)
+        if same.any():
+            out = choose(same, x, out)
     return out
 
 
@@ -155,7 +208,7 @@ def _plus_zero(x: HF, lanes: Any, width: int) -> HF:
         may = may & ~lanes_n
     if not may.any():
         return h, f
-    wrapped = push_form((h, f), _NFORM, (f & (POISON | NOSUB)) | QUIET)
+    wrapped = push_form((h, f), _NFORM, (f & (POISON | NOSUB | KEPT)) | QUIET)
     return choose(may, wrapped, (h, f))
 
 
@@ -169,19 +222,23 @@ def _through_single(op: Any, mode: FloatMode, a: HF, b: HF) -> HF:
 def multiply(mode: FloatMode, a: HF, b: HF) -> HF:
     """a * b; signs outside, units and powers of two as IDENTITIES say."""
     width = FLOAT_BITS[mode.type]
-    if mode.type == "f16" and mode.rnd == "rn" and plain(mode):
+    if mode.type in ("f16", "bf16") and mode.rnd == "rn" and plain(mode):
         return _through_single(multiply, mode, a, b)
     k = key("fmul " + mode_key(mode))
-    facts = MNZ | QUIET | (NOSUB if mode.denorm == "flush" else 0)
+    facts: Facts = QUIET | (NOSUB if mode.denorm == "flush" else 0)
     if mode.rnd not in ("rn", "rz") or mode.saturate or mode.relu or mode.xorsign_abs:
-        return symmetric(k, a[0], b[0]), poison(a[1], b[1]) | facts
+        return symmetric(k, a[0], b[0]), poison(a[1], b[1]) | facts | MNZ
     (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
     h = symmetric(k, ra, rb)
     neg = na ^ nb
     h = np.where(neg, flip(h), h)
+    nonneg = nonnegative(a, width) & nonnegative(b, width) | _square(ra, rb, neg)
+    facts = facts | _sign_facts(nonneg)
+    facts = facts | _null_product(a, b, width) | _endless_product(mode, a, b)
     out: HF = (h, poison(a[1], b[1]) | facts)
     if mode.denorm != "keep" or mode.type not in ONE:
         return out
+    out = _scaled_zero(mode, a, b, out)
     one = ONE[mode.type]
     for x, other in ((a, b), (b, a)):
         for bits, make in ((one, lambda v: v), (one | 1 << (width - 1), lambda v: negate(v, width)),
@@ -189,6 +246,55 @@ def multiply(mode: FloatMode, a: HF, b: HF) -> HF:
             hit = is_const(x, bits)
             if hit is not False:
                 out = choose(hit, make(other), out)
+    return out
+
+
+def _square(ra: U64, rb: U64, neg: Any) -> Facts:
+    """NONNEG where a value is multiplied by itself."""
+    if ra is not rb and (ra.shape != rb.shape or ra.flat[0] != rb.flat[0]):
+        return 0
+    same = np.asarray((ra == rb).all(axis=0) & ~np.asarray(neg))
+    return np.where(same, np.uint32(NONNEG), np.uint32(0)) if same.any() else 0
+
+
+def _zero_or_null(x: HF, width: int) -> Any:
+    """Lanes that hold a zero or a NaN: False or a mask."""
+    return is_null(x) | is_const(x, 0) | is_const(x, 1 << (width - 1))
+
+
+def _null_product(a: HF, b: HF, width: int) -> Facts:
+    """NULL where a factor is a zero: the product is a zero, or NaN."""
+    lanes = _zero_or_null(a, width) | _zero_or_null(b, width)
+    return 0 if lanes is False else np.where(lanes, np.uint32(NULL), np.uint32(0))
+
+
+def _endless_product(mode: FloatMode, a: HF, b: HF) -> Facts:
+    """NEGINF where -inf (or NaN) is multiplied by a known positive number."""
+    out: Facts = 0
+    for x, y in ((a, b), (b, a)):
+        endless = np.asarray((x[1] & NEGINF) != 0) | is_const(x, _minus_infinity(mode))
+        if endless.any():
+            out = out | np.where(endless & _known_between(mode, y, 1, 1 << 64), np.uint32(NEGINF),
+                                 np.uint32(0))
+    return out
+
+
+def _known_between(mode: FloatMode, x: HF, low: int, high: int) -> Any:
+    """Lanes with known positive finite bits in [low, high)."""
+    known = known_lanes(x)
+    top = _minus_infinity(mode) & ((1 << (FLOAT_BITS[mode.type] - 1)) - 1)
+    return False if known is False else known & (x[0][1] >= np.uint64(low)) & (
+        x[0][1] < np.uint64(min(high, top)))
+
+
+def _scaled_zero(mode: FloatMode, a: HF, b: HF, out: HF) -> HF:
+    """N(x) * c = N(x * c) for a known c >= 1: only a zero becomes a zero."""
+    for x, c in ((a, b), (b, a)):
+        for _, lanes, inner in pop_forms(x, _NFORM):
+            hit = lanes & _known_between(mode, c, ONE[mode.type], 1 << 64)
+            if np.any(hit):
+                scaled = multiply(mode, inner, c)
+                out = choose(hit, _plus_zero(scaled, hit, FLOAT_BITS[mode.type]), out)
     return out
 
 
@@ -231,17 +337,29 @@ def fma(mode: FloatMode, a: HF, b: HF, c: HF) -> HF:
     (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
     product = symmetric(key("product"), ra, rb)
     product = np.where(na ^ nb, flip(product), product)
-    facts = MNZ | QUIET | (NOSUB if mode.denorm == "flush" else 0)
+    nonneg = nonnegative(c, width) & (
+        nonnegative(a, width) & nonnegative(b, width) | _square(ra, rb, na ^ nb))
+    facts = QUIET | (NOSUB if mode.denorm == "flush" else 0) | _sign_facts(nonneg)
+    if not (mode.saturate or mode.relu):
+        facts = facts | _endless_product(mode, a, b)
     out: HF = (combine(k, product, c[0]), poison(a[1], b[1], c[1]) | facts)
     if mode.rnd != "rn" or not plain(mode):
         return out
-    if consts_of(a) == (0,) and consts_of(b) == (0,):
-        zeros = np.asarray(known_lanes(a)) & known_lanes(b)
-        if zeros.any():
-            out = choose(zeros, _plus_zero(c, zeros, width), out)
+    opened = open_null(c)
+    if opened is not None:
+        lanes, inner, z = opened
+        bare = fma(mode, a, b, choose(lanes, inner, c))
+        lanes = lanes & (np.asarray(bare[1] & MNZ) == 0)
+        out = choose(lanes, with_null(bare, (z, poison(c[1]) | MNZ), lanes), out)
     exact = _exact_factor(mode, a) & _exact_factor(mode, b)
+    exact = exact | _zero_or_null(a, width) | _zero_or_null(b, width)
     if exact is not False and np.any(exact):
-        out = choose(exact, add(mode, multiply(mode, a, b), c), out)
+        whole = multiply(mode, a, b)
+        known = np.asarray(known_lanes(a)) & known_lanes(b) & exact
+        if known.any():
+            folded = fold_lanes("fmul", mode, [a, b], known)
+            whole = whole if folded is None else choose(known, folded, whole)
+        out = choose(exact, add(mode, whole, c), out)
     hit = is_const(c, 1 << (width - 1))
     if hit is not False:
         out = choose(hit, multiply(mode, a, b), out)
@@ -302,3 +420,17 @@ def divide(mode: FloatMode, a: HF, b: HF) -> HF:
             (np.uint64(bias2) - exponent) & np.uint64((1 << exp) - 1)) << np.uint64(man)
         out = choose(power, multiply(mode, a, (const_hash(inverse), CONC)), out)
     return out
+
+
+def approximate(attr: Approx, x: list[HF]) -> HF:
+    """An approximate function; 2**x and log2 give one result for both zeros."""
+    name = f"fapprox {attr.fn} {attr.unit} {mode_key(attr.mode)}"
+    if attr.fn in _EXP2 | _LOG2:
+        x = [_strip_n(x[0])[0]]
+    if attr.fn not in _EXP2:
+        return generic(name, x)
+    return generic(name, x, QUIET | NONNEG | ((x[0][1] & NEGINF) >> 1))
+
+
+_EXP2 = frozenset({"ex2.approx", "v_exp_f32", "v_exp_f16"})
+_LOG2 = frozenset({"lg2.approx", "v_log_f32", "v_log_f16"})

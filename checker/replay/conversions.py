@@ -12,10 +12,14 @@ import numpy as np
 from checker.core import Conv
 from checker.replay.facts import (
     HF,
+    KEPT,
     MNZ,
+    NONNEG,
     NOSUB,
+    NULL,
     POISON,
     QUIET,
+    Facts,
     has_forms,
     known_lanes,
     pop_forms,
@@ -23,7 +27,7 @@ from checker.replay.facts import (
 )
 from checker.replay.folding import fold_lanes
 from checker.replay.hashing import combine, key
-from checker.replay.operands import choose, poison
+from checker.replay.operands import FLOAT_BITS, choose, poison
 
 __all__ = ["CONTAINS", "EXACT_PRODUCT", "convert", "widen"]
 
@@ -69,8 +73,9 @@ def _convert_hash(conv: Conv, x: HF) -> HF:
         if conv.satfinite and conv.src != "e4m3":
             return combine(key("fcvt " + _conv_key(conv)), h), poison(f) | MNZ
         return widen(conv.src, conv.dst, x)
-    base = QUIET if conv.src[0] in "us" and conv.src[1:].isdigit() else MNZ | QUIET
-    out: HF = (combine(key("fcvt " + _conv_key(conv)), h), poison(f) | base)
+    whole = conv.src[0] in "us" and conv.src[1:].isdigit()
+    out: HF = (combine(key("fcvt " + _conv_key(conv)), h),
+               poison(f) | QUIET | (0 if whole else _kept(conv, f)))
     if not plain or conv.denorm != "keep" or not has_forms(f):
         return out
     for outer, lanes, inner in pop_forms(x, "wide "):
@@ -84,6 +89,14 @@ def _convert_hash(conv: Conv, x: HF) -> HF:
     return out
 
 
+def _kept(conv: Conv, f: Facts) -> Facts:
+    """MNZ, or what a rounding to another float format leaves true of an operand."""
+    if conv.dst not in FLOAT_BITS or conv.saturate or conv.relu or conv.nan_zero:
+        return MNZ
+    kept = f & (NONNEG | NULL)
+    return kept | (MNZ ^ ((kept & NONNEG) >> 5))
+
+
 def _no_flush(conv: Conv) -> bool:
     """Whether input flushing cannot matter: f16 and fp8 are never subnormal in f32."""
     return conv.denorm == "keep" or (conv.src in EXACT_PRODUCT and conv.dst == "f32")
@@ -92,7 +105,7 @@ def _no_flush(conv: Conv) -> bool:
 def widen(src: str, dst: str, x: HF) -> HF:
     """An exact widening; of a widening: one widening."""
     nosub = NOSUB if src in EXACT_PRODUCT and dst == "f32" else 0
-    out = push_form(x, f"wide {src} {dst}", (x[1] & (POISON | MNZ | QUIET)) | nosub)
+    out = push_form(x, f"wide {src} {dst}", (x[1] & (POISON | MNZ | QUIET | NONNEG | KEPT)) | nosub)
     for outer, lanes, inner in pop_forms(x, "wide "):
         narrow, middle = outer.split()[1:]
         if middle == src:

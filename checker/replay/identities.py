@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checker.replay.arithmetic import add, copysign, divide, fma, magnitude, multiply, negate
+from checker.replay.arithmetic import (
+    add,
+    approximate,
+    copysign,
+    divide,
+    fma,
+    magnitude,
+    multiply,
+    negate,
+)
 from checker.replay.choices import compare, minmax, select_hash
 from checker.replay.conversions import convert
 from checker.replay.facts import HF
@@ -16,9 +25,9 @@ from checker.replay.hashing import representative
 from checker.replay.operands import FLOAT_BITS, generic, mode_key, never_subnormal, one
 
 __all__ = [
-    "FLOAT_BITS", "HF", "IDENTITIES", "add", "compare", "convert", "copysign", "divide", "fma",
-    "generic", "magnitude", "minmax", "mode_key", "multiply", "negate", "never_subnormal", "one",
-    "representative", "select_hash",
+    "FLOAT_BITS", "HF", "IDENTITIES", "add", "approximate", "compare", "convert", "copysign",
+    "divide", "fma", "generic", "magnitude", "minmax", "mode_key", "multiply", "negate",
+    "never_subnormal", "one", "representative", "select_hash",
 ]
 
 IDENTITIES: Mapping[str, str] = {

@@ -15,6 +15,7 @@ from checker.replay.facts import (
     CONC,
     HF,
     MNZ,
+    NONNEG,
     NOSUB,
     POISON,
     QUIET,
@@ -28,7 +29,7 @@ from checker.replay.values import Conc, const
 
 __all__ = [
      "EXPONENTS", "FLOAT_BITS", "NARROW_BITS", "ONE", "choose", "generic", "is_const",
-     "may_be_minus_zero", "mode_key", "never_subnormal", "one", "plain", "poison",
+     "may_be_minus_zero", "mode_key", "never_subnormal", "nonnegative", "one", "plain", "poison",
 ]
 
 FLOAT_BITS: Mapping[str, int] = {"f16": 16, "bf16": 16, "f32": 32, "tf32": 32, "f64": 64}
@@ -75,6 +76,16 @@ def may_be_minus_zero(x: HF, width: int) -> Facts:
     f: Facts = x[1] & MNZ
     zero = is_const(x, 1 << (width - 1))
     return f if zero is False else np.where(zero, np.uint32(MNZ), f)
+
+
+def nonnegative(x: HF, width: int) -> Facts:
+    """The NONNEG fact with known lanes looked at."""
+    f = x[1]
+    if isinstance(f, int) and not f & CONC:
+        return f & NONNEG
+    known = np.asarray((f & CONC) != 0)
+    clear = (x[0][1] >> np.uint64(width - 1)) == 0
+    return np.where(known & clear, np.uint32(NONNEG), np.uint32(0)) | (f & np.uint32(NONNEG))
 
 
 def never_subnormal(x: HF, width: int) -> bool:

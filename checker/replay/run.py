@@ -16,6 +16,7 @@ from checker.replay.bulk import arrived
 from checker.replay.bytes import Bytes
 from checker.replay.decode import decode
 from checker.replay.machine import Machine, finding
+from checker.replay.nulls import forget_nulls
 from checker.replay.result import ReplayResult, Unsupported, map_digest
 from checker.replay.sync import WAITS, WAKES
 from checker.replay.trees import Domain, Trees
@@ -46,6 +47,7 @@ def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str 
         large = _too_large(launch, 0, 0) + ": give a smaller launch"
         return ReplayResult(program.name, domain, map_digest(launch.digest(), {}), {},
                             unsupported=Reason("too-large", large))
+    forget_nulls()
     memory = Globals(program, launch, inputs)
     for site, message in program.findings:
         memory.report_at("text", message, site)

@@ -197,7 +197,7 @@ def _bit_choice(c: V, x: V, y: V, mask: Mask | None) -> V | None:
         return None
     at = (one ^ zero).bit_length() - 1
     bit = c if one > zero else int_op("pnot", 1, [c], mask, 1)
-    parts = [const(one & ones(at), at)] if at else []
+    parts: list[V] = [const(one & ones(at), at)] if at else []
     parts.append(bit)
     if at + 1 < x.w:
         parts.append(const(one >> (at + 1), x.w - at - 1))

@@ -81,7 +81,7 @@ def _hash_op(name: str, attr: Any, x: list[ids.HF]) -> ids.HF:
     if name == "fclass":
         return ids.generic(f"fclass {attr[0]} {attr[1]}", x, 0)
     if isinstance(attr, Approx):
-        return ids.generic(f"fapprox {attr.fn} {attr.unit} {ids.mode_key(attr.mode)}", x)
+        return ids.approximate(attr, x)
     assert isinstance(attr, FloatMode)
     width = ids.FLOAT_BITS[attr.type]
     if name == "fadd":
