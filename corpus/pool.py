@@ -65,32 +65,36 @@ def run_all(
 
     while waiting and len(workers) < jobs:
         workers.append(start(waiting.pop()))
-    while workers:
-        ready = wait([w.pipe for w in workers], timeout=1.0)
-        for worker in list(workers):
-            task = worker.task
-            if worker.pipe in ready:
-                try:
-                    outcome: R | Lost = worker.pipe.recv()[1]
-                    alive = True
-                except EOFError:
-                    worker.process.join()
+    try:
+        while workers:
+            ready = wait([w.pipe for w in workers], timeout=1.0)
+            for worker in list(workers):
+                task = worker.task
+                if worker.pipe in ready:
+                    try:
+                        outcome: R | Lost = worker.pipe.recv()[1]
+                        alive = True
+                    except EOFError:
+                        worker.process.join()
+                        alive = False
+                        outcome = Lost(f"worker ended with status {worker.process.exitcode}")
+                elif time.monotonic() - worker.since > seconds:
                     alive = False
-                    outcome = Lost(f"worker ended with status {worker.process.exitcode}")
-            elif time.monotonic() - worker.since > seconds:
-                alive = False
-                outcome = Lost(f"no answer in {seconds:g} s")
-                worker.process.kill()
-            else:
-                continue
-            if alive and waiting:
-                worker.task, worker.since = waiting.pop(), time.monotonic()
-                worker.pipe.send(worker.task)
-            else:
-                workers.remove(worker)
-                if alive:
-                    worker.pipe.send(None)
-                worker.pipe.close()
-                if waiting:
-                    workers.append(start(waiting.pop()))
-            yield task, outcome
+                    outcome = Lost(f"no answer in {seconds:g} s")
+                    worker.process.kill()
+                else:
+                    continue
+                if alive and waiting:
+                    worker.task, worker.since = waiting.pop(), time.monotonic()
+                    worker.pipe.send(worker.task)
+                else:
+                    workers.remove(worker)
+                    if alive:
+                        worker.pipe.send(None)
+                    worker.pipe.close()
+                    if waiting:
+                        workers.append(start(waiting.pop()))
+                yield task, outcome
+    finally:  # whoever stops early leaves no worker behind
+        for worker in workers:
+            worker.process.kill()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from corpus.campaigns import cross, drift, fuzz, morph, mutate, truth
+from corpus.campaigns.common import Options
 
-CAMPAIGNS: dict[str, Callable[[str, int, int, str, int | None, int], int]] = {
-    "mutate": mutate.main, "morph": morph.main, "cross": cross.main,
-    "truth": truth.main, "fuzz": fuzz.main, "drift": drift.main,
+CAMPAIGNS: dict[str, Callable[[Options], int]] = {
+    "mutate": mutate.campaign, "morph": morph.campaign, "cross": cross.campaign,
+    "truth": truth.campaign, "fuzz": fuzz.campaign, "drift": drift.campaign,
 }
 
 
@@ -22,13 +24,16 @@ def main(
     count: Annotated[int, typer.Option(help="mutants, rewrites or kernels")] = 1000,
     seed: Annotated[int, typer.Option(help="the same seed gives the same campaign")] = 1,
     only: Annotated[str, typer.Option(help="pattern on kernel names")] = "",
-    workers: Annotated[int | None, typer.Option(help="processes; default: all cores")] = None,
+    jobs: Annotated[int | None, typer.Option(help="processes; default: all cores")] = None,
     per_kernel: Annotated[int, typer.Option(help="changes a kernel, about")] = 40,
+    seconds: Annotated[float, typer.Option(help="stop after this long")] = 1e9,
+    out: Annotated[Path | None, typer.Option(help="results; what it holds is not run again")]
+    = None,
 ) -> None:
     """Try to break samebits; the exit status is 1 on any finding."""
     if campaign not in CAMPAIGNS:
         raise typer.BadParameter(f"no campaign {campaign!r}; there are {', '.join(CAMPAIGNS)}")
-    sys.exit(CAMPAIGNS[campaign](isa, count, seed, only, workers, per_kernel))
+    sys.exit(CAMPAIGNS[campaign](Options(isa, count, seed, only, jobs, per_kernel, seconds, out)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""What campaigns share: kernels to work on, a pool with a progress bar, findings on disk.
+"""What campaigns share: options, kernels to work on, processes with a time limit, findings on disk.
 
-In: a list of jobs (plain data) and a worker function. Out: results in the order of the jobs. A
-finding is written as one JSON file, so that it can become a test.
+In: jobs (plain data) and a worker function. Out: (job, result) pairs in order of completion. A
+finding is written as one JSON file, so that it can become a test. Needs the standard library only,
+so that a campaign also runs where nothing but the checker's own dependencies are installed.
 """
 
 from __future__ import annotations
@@ -9,22 +10,43 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.console import Console
-from rich.progress import Progress, TimeElapsedColumn
-
 from corpus.load import CorpusKernel, load_set
+from corpus.pool import Lost, run_all
 
 FINDINGS = Path(__file__).parents[1] / "out" / "findings"
 SETS = {"ptx": ("sm_90", "sm_80", "sm_100"), "gcn": ("gfx942",)}
-console = Console(stderr=True)
+
+#: a job that takes longer is lost: its process is replaced
+JOB_SECONDS = 240.0
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What every campaign takes; each uses what it has a use for.
+
+    count: mutants, rewrites or kernels. only: pattern on kernel names. jobs: processes, None for
+    all cores. per_kernel: changes a kernel. seconds: start nothing new after so long. out: a file
+    of results; jobs that it already holds are not run again.
+    """
+
+    isa: str = "ptx"
+    count: int = 1000
+    seed: int = 1
+    only: str = ""
+    jobs: int | None = None
+    per_kernel: int = 40
+    seconds: float = 1e9
+    out: Path | None = None
 
 
 def kernels(isa: str, sets: Sequence[str] = (), only: str = "") -> list[CorpusKernel]:
@@ -47,26 +69,28 @@ def spread(items: Sequence[CorpusKernel], count: int) -> list[CorpusKernel]:
     return taken
 
 
-def run(label: str, work: Callable[[Job], Result], jobs: Sequence[Job],
-        workers: int | None = None) -> list[Result]:
-    """Run `work` over the jobs on all cores, with a progress bar on the terminal."""
-    workers = workers or os.cpu_count() or 1
-    results: list[Result] = []
-    with Progress(*Progress.get_default_columns(), TimeElapsedColumn(), console=console,
-                  disable=not console.is_terminal) as bar:
-        task = bar.add_task(label, total=len(jobs))
-        for result in _map(work, jobs, workers):
-            results.append(result)
-            bar.advance(task)
-    return results
+def each(label: str, work: Callable[[Job], Result], jobs: Sequence[Job], options: Options
+         ) -> Iterator[tuple[Job, Result | Lost]]:
+    """Run `work` over the jobs, saying on the terminal how far it is, until the time is up."""
+    start = shown = time.monotonic()
+    interval = 0.5 if sys.stderr.isatty() else 30.0
+    end = "\r" if sys.stderr.isatty() else "\n"
+    workers = options.jobs or os.cpu_count() or 1
+    for number, (job, result) in enumerate(run_all(work, jobs, workers, JOB_SECONDS), 1):
+        yield job, result
+        now = time.monotonic()
+        if now - shown > interval:
+            shown = now
+            print(f"{label}: {number} of {len(jobs)} jobs, {now - start:.0f} s", file=sys.stderr,
+                  end=end, flush=True)
+        if now - start > options.seconds:
+            say(f"{label}: {options.seconds:g} s are over after {number} of {len(jobs)} jobs")
+            return
 
 
-def _map(work: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterable[Result]:
-    if workers == 1 or len(jobs) < 2:
-        yield from map(work, jobs)
-        return
-    with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(work, jobs)
+def say(text: str) -> None:
+    """One line for the reader, on the standard error."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def keep(campaign: str, name: str, finding: dict[str, Any]) -> Path:

@@ -12,7 +12,8 @@ from typing import Any
 
 from checker import Launch, api
 from checker.errors import SamebitsError
-from corpus.campaigns.common import console, keep, kernels, run
+from corpus.campaigns.common import Options, each, keep, kernels, say
+from corpus.pool import Lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,18 @@ def judge(job: Job) -> tuple[str, bool, dict[str, str]]:
     return signature.text, signature.modelled, maps
 
 
-def main(isa: str, count: int, seed: int, only: str, workers: int | None, per_kernel: int) -> int:
-    """Run the campaign over all committed kernels; return the exit status."""
-    del seed, per_kernel
-    chosen = kernels(isa, only=only)[:count]
+def campaign(options: Options) -> int:
+    """Run the campaign over the committed kernels; return the exit status."""
+    chosen = kernels(options.isa, only=options.only)[: options.count]
     jobs = [Job(k.name, k.text, k.isa, tuple(dict(x) for x in k.launches)) for k in chosen]
     seen: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     counts: Counter[str] = Counter()
-    for job, (text, modelled, maps) in zip(jobs, run("cross", judge, jobs, workers), strict=True):
+    for job, answer in each("cross", judge, jobs, options):
+        if isinstance(answer, Lost):
+            counts["lost"] += 1
+            say(f"lost: {job.name}: {answer.reason}")
+            continue
+        text, modelled, maps = answer
         counts["modelled" if modelled else "error" if text.startswith("error") else "opaque"] += 1
         for launch, digest in maps.items():
             if modelled:
@@ -61,7 +66,7 @@ def main(isa: str, count: int, seed: int, only: str, workers: int | None, per_ke
         if len(digests) > 1 or any(d.startswith("finding") for d in digests):
             bad += 1
             keep("cross", text, {"signature": text, "launch": launch, "maps": digests})
-            console.print(f"{text}: {digests}", markup=False)
-    console.print(f"{len(jobs)} kernels; " + ", ".join(f"{n} {c}" for c, n in counts.items()))
-    console.print(f"signatures with more than one map, or a finding: {bad}")
+            print(f"{text}: {digests}")
+    print(f"{len(jobs)} kernels; " + ", ".join(f"{n} {c}" for c, n in sorted(counts.items())))
+    print(f"signatures with more than one map, or a finding: {bad}")
     return 1 if bad or not counts["replays"] else 0

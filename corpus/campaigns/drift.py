@@ -8,6 +8,7 @@ only with a new signature version, since users keep signatures.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -15,8 +16,9 @@ import typer
 
 from checker import api
 from checker.errors import SamebitsError
-from corpus.campaigns.common import SETS, console, keep, run
+from corpus.campaigns.common import SETS, Options, each, keep
 from corpus.load import DATA, CorpusKernel, load_set
+from corpus.pool import Lost
 
 SIGNATURES = DATA / "signatures.json"
 
@@ -46,33 +48,35 @@ def sign(job: Job) -> tuple[str, str]:
         return job.name, f"error: {type(error).__name__}"
 
 
-def signatures(isa: str, workers: int | None) -> dict[str, str]:
+def signatures(options: Options) -> dict[str, str]:
     """Sign everything that is watched."""
-    jobs = [Job(k.name, k.isa, k.text) for k in chosen(isa)]
-    return dict(run("drift", sign, jobs, workers))
+    jobs = [Job(k.name, k.isa, k.text) for k in chosen(options.isa)
+            if re.search(options.only, k.name)]
+    return {job.name: f"lost: {answer.reason}" if isinstance(answer, Lost) else answer[1]
+            for job, answer in each("drift", sign, jobs, options)}
 
 
-def main(isa: str, count: int, seed: int, only: str, workers: int | None, per_kernel: int) -> int:
+def campaign(options: Options) -> int:
     """Run the campaign; return the exit status."""
-    del count, seed, per_kernel
-    committed: dict[str, str] = json.loads(SIGNATURES.read_text()).get(isa, {})
-    now = {n: s for n, s in signatures(isa, workers).items() if only in n}
+    committed: dict[str, str] = json.loads(SIGNATURES.read_text()).get(options.isa, {})
+    now = signatures(options)
     moved = sorted(n for n, s in now.items() if committed.get(n) != s)
     for name in moved:
         keep("drift", name, {"kernel": name, "was": committed.get(name), "is": now[name]})
-        console.print(f"{name}: {committed.get(name)} -> {now[name]}", markup=False)
-    console.print(f"{len(now)} kernels, {len(moved)} signatures moved")
+        print(f"{name}: {committed.get(name)} -> {now[name]}")
+    print(f"{len(now)} kernels, {len(moved)} signatures moved")
     return 1 if moved or not now else 0
 
 
 def command(
     write: Annotated[bool, typer.Option("--write", help="commit to what is signed now")] = False,
-    workers: Annotated[int | None, typer.Option(help="processes; default: all cores")] = None,
+    jobs: Annotated[int | None, typer.Option(help="processes; default: all cores")] = None,
 ) -> None:
     """Compare signatures with the committed ones, or commit to new ones."""
     if not write:
-        raise typer.Exit(max(main(isa, 0, 0, "", workers, 0) for isa in SETS))
-    found = {isa: dict(sorted(signatures(isa, workers).items())) for isa in sorted(SETS)}
+        raise typer.Exit(max(campaign(Options(isa, jobs=jobs)) for isa in SETS))
+    found = {isa: dict(sorted(signatures(Options(isa, jobs=jobs)).items()))
+             for isa in sorted(SETS)}
     SIGNATURES.write_text(json.dumps(found, indent=0) + "\n")
     print(f"{sum(map(len, found.values()))} signatures written")
 

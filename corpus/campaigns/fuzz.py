@@ -8,15 +8,17 @@ whole one though their replays differ; any makes the exit status 1.
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from checker import api
 from checker.errors import SamebitsError
-from corpus.campaigns.common import console, keep, kernels, spread
+from corpus.campaigns.common import Options, keep, kernels, spread
 from corpus.load import CorpusKernel
 from corpus.pool import Lost, run_all
 
@@ -136,14 +138,14 @@ def judge(job: Job) -> Judged:
     return Judged("judged", "equal")
 
 
-def main(isa: str, count: int, seed: int, only: str, workers: int | None, per_kernel: int) -> int:
+def campaign(options: Options) -> int:
     """Run the campaign; return the exit status."""
-    del per_kernel
-    short = [k for k in kernels(isa, only=only) if len(k.text) < LONGEST]
-    jobs = damaged(spread(short, 120), count, seed)
+    short = [k for k in kernels(options.isa, only=options.only) if len(k.text) < LONGEST]
+    jobs = damaged(spread(short, 120), options.count, options.seed)
+    start = time.monotonic()
     outcomes: Counter[str] = Counter()
     bad = 0
-    for job, found in run_all(judge, jobs, workers or 2, SECONDS):
+    for job, found in run_all(judge, jobs, options.jobs or os.cpu_count() or 1, SECONDS):
         judged = Judged("hang or death", found.reason) if isinstance(found, Lost) else found
         outcomes[judged.outcome + (" (equal)" if judged.detail == "equal" else "")] += 1
         if judged.outcome not in ("refused", "judged"):
@@ -151,8 +153,9 @@ def main(isa: str, count: int, seed: int, only: str, workers: int | None, per_ke
             keep("fuzz", f"{job.damage}-{job.name}", {
                 "damage": job.damage, "kernel": job.name, "outcome": judged.outcome,
                 "detail": judged.detail, "text": job.text[:400_000]})
-            console.print(f"{job.damage} {job.name}: {judged.outcome}: {judged.detail}",
-                          markup=False)
-    console.print(f"{len(jobs)} damaged texts: "
-                  + ", ".join(f"{n} {o}" for o, n in sorted(outcomes.items())))
+            print(f"{job.damage} {job.name}: {judged.outcome}: {judged.detail}")
+        if time.monotonic() - start > options.seconds:
+            break
+    print(f"{sum(outcomes.values())} damaged texts: "
+          + ", ".join(f"{n} {o}" for o, n in sorted(outcomes.items())))
     return 1 if bad or not jobs else 0

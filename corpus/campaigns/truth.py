@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from checker import api
@@ -26,7 +27,7 @@ from checker.errors import SamebitsError
 from checker.launch import Launch
 from checker.replay import ReplayResult, replay
 from checker.replay.hashing import TAG
-from corpus.campaigns.common import console, keep
+from corpus.campaigns.common import Options, keep
 from corpus.campaigns.tally import HEADER, Tally, cells, tally, total
 from corpus.device import POISON
 from corpus.inputs import DRAWS, RAW
@@ -34,6 +35,8 @@ from corpus.load import TruthRecord, load_truth, read_lines
 from corpus.pack import write_lines
 from corpus.pool import Lost, run_all
 from corpus.truth import digest, draw_inputs, written
+
+console = Console(stderr=True)
 
 #: where a run leaves what it found
 OUT = Path(__file__).parents[1] / "out" / "truth.jsonl.xz"
@@ -245,10 +248,11 @@ def show(rows: Sequence[Tally]) -> int:
     return 1 if findings or not rows else 0
 
 
-def main(isa: str, count: int, seed: int, only: str, workers: int | None, per_kernel: int) -> int:
+def campaign(options: Options) -> int:
     """Run the campaign; ``per_kernel`` is how many draws the bytes domain reproduces."""
-    del isa, seed
-    return show(measure(count, only, workers, min(per_kernel, len(BYTES_DRAWS)), out=OUT))
+    return show(measure(options.count, options.only, options.jobs,
+                        min(options.per_kernel, len(BYTES_DRAWS)), seconds=options.seconds,
+                        out=options.out or OUT))
 
 
 def command(

@@ -1,0 +1,78 @@
+"""How the mutation campaign judges: premises apart from survivors, short findings, resuming."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from corpus.campaigns import mutate
+from corpus.campaigns.common import Options, kernels
+from corpus.campaigns.minimise import minimised
+from corpus.campaigns.mutants import VENDORS, mutants
+from corpus.load import CorpusKernel
+
+
+@cache
+def _kernel(isa: str = "ptx") -> CorpusKernel:
+    found = kernels(isa, ("sm_90",) if isa == "ptx" else (), r"^elementwise\.max-B128_.*w4")
+    return found[0]
+
+
+def _fate(old: str, new: str) -> str:
+    kernel = _kernel()
+    text = re.sub(old, new, kernel.text, count=1)
+    assert text != kernel.text
+    launches = tuple(dict(x) for x in kernel.launches)
+    job = mutate.Job(kernel.name, kernel.text, kernel.isa, launches, 1, 1)
+    return mutate.judge_one(text, job, mutate._base(job.text, job.isa, json.dumps(launches)))[0]
+
+
+@pytest.mark.parametrize(("old", "new", "fate"), [
+    (r"@%p1 ld\.global", "ld.global", "readable"),
+    (r"%ctaid\.x", "%ctaid.y", "grid-covers"),
+    (r"@%p1 st\.global", "st.global", "caught"),
+    (r"@%p1 st\.global", "@!%p1 st.global", "caught"),
+    (r"%ctaid\.x", "%tid.x", "caught"),
+    (r"\n(\t// begin inline asm)", r"\n// note\n\1", "harmless"),
+    (r"max\.", "nothing.known.", "caught"),
+    (r"\bret;", "ret,,;", "refused"),
+])
+def test_the_fate_of_a_change(old: str, new: str, fate: str) -> None:
+    assert _fate(old, new) == fate
+
+
+@pytest.mark.parametrize("isa", ["ptx", "gcn"])
+def test_mutants_are_distinct_and_the_same_for_one_seed(isa: str) -> None:
+    text = _kernel(isa).text
+    first, again = (list(mutants(text, isa, 60, 5)) for _ in range(2))
+    assert first == again
+    assert len({m.text for m in first}) == len(first) == 60
+    assert all(m.text != text and m.old != m.new for m in first)
+    assert len({m.kind for m in first}) > len(VENDORS[isa][1]) // 2
+    assert [m.text for m in mutants(text, isa, 60, 6)] != [m.text for m in first]
+
+
+def test_a_pair_is_minimised_to_the_lines_that_matter() -> None:
+    old = "\n".join(f"line {n}" for n in range(100))
+    new = old.replace("line 40\n", "line forty\n")
+    a, b = minimised(old, new, lambda a, b: "line 7\n" in a and "line 40" in a and a != b)
+    assert a.split("\n") == ["line 7", "line 40"]
+    assert b.split("\n") == ["line 7", "line forty"]
+
+
+def test_a_campaign_goes_on_where_it_stopped(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "mutants.jsonl"
+    options = Options(count=6, per_kernel=3, only=r"^elementwise\.(max|add)-B128", jobs=1, out=out)
+    assert mutate.campaign(options) == 0
+    first = capsys.readouterr()
+    done = out.read_text()
+    assert mutate.campaign(options) == 0
+    again = capsys.readouterr()
+    assert out.read_text() == done
+    assert again.out == first.out
+    assert "jobs are done already" in again.err
