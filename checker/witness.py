@@ -6,13 +6,13 @@ bit-accurate runs without findings count; a NaN's payload does not. Finding noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checker.core import Program
-from checker.draws import FORMATS, RAW, Bits, canonical_nans, draw
+from checker.draws import FORMATS, RAW, Bits, canonical_nans, draw, words
 from checker.launch import Buffer, Launch
 from checker.replay import Output, ReplayResult, replay
 from checker.replay.hashing import TAG
@@ -26,7 +26,7 @@ DRAWS: tuple[tuple[str, int], ...] = (
     ("edge", 1), ("huge", 1), ("sparse", 1), ("cancel", 2), ("spikes", 2), ("wide", 2),
     ("normal", 2), ("tiny", 2), ("huge", 2), ("special", 2), ("cancel", 3), ("spikes", 3),
     ("wide", 3), ("spikes", 4), ("cancel", 4), ("normal", 3), ("edge", 2), ("huge", 3),
-    ("tiny", 3), ("special", 3),
+    ("tiny", 3), ("special", 3), *(("planted", n) for n in range(1, 13)),
 )
 
 
@@ -48,8 +48,34 @@ def find_witness(program_a: Program, program_b: Program, launch_a: Launch, launc
 
 def draw_inputs(launch: Launch, kind: str, seed: int) -> dict[str, Bits]:
     """Return the bits of every buffer whose contents the launch facts leave open."""
-    return {b.name: draw(kind, seed, _facts(launch, b)) for b in launch.buffers()
-            if b.values is None and not b.alias and (b.dtype in FORMATS or b.dtype in RAW)}
+    free = [b for b in launch.buffers()
+            if b.values is None and not b.alias and (b.dtype in FORMATS or b.dtype in RAW)]
+    if kind == "planted":
+        return _planted(launch, free, seed)
+    return {b.name: draw(kind, seed, _facts(launch, b)) for b in free}
+
+
+def _planted(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]:
+    """Everyday values with one infinity or NaN in one buffer: which outputs does it reach?
+
+    Seeds take the buffers in turn, first with infinity, then with NaN, then both among values that
+    are all positive, so that no other term turns the infinity into a NaN.
+    """
+    out = {b.name: draw("normal", seed, _facts(launch, b)) for b in free}
+    floats = [b for b in free if b.dtype in FORMATS and b.dtype != "e4m3" and b.role != "out"]
+    if not floats:
+        return out
+    turn, at = divmod(seed - 1, len(floats))
+    for b in floats:
+        ebits, mbits, _ = FORMATS[b.dtype]
+        if turn // 2 % 2:
+            out[b.name] &= out[b.name].dtype.type((1 << (ebits + mbits)) - 1)
+    chosen = floats[at]
+    ebits, mbits, _ = FORMATS[chosen.dtype]
+    where = int(words(f"planted/{seed}", 1)[0] % np.uint64(chosen.elements))
+    bits = ((1 << ebits) - 1) << mbits | (turn % 2) << (mbits - 1)
+    out[chosen.name][where] = bits
+    return out
 
 
 def _facts(launch: Launch, buffer: Buffer) -> dict[str, object]:
