@@ -73,7 +73,7 @@ def _descend(x: View, y: View) -> tuple[View, View, str]:
         a, b = x.node, y.node
         if (a.op, a.attr, a.width) != (b.op, b.attr, b.width):
             return x, y, f"{_name(a)} against {_name(b)}"
-        left, right = x.kids(), y.kids()
+        left, right = (v.node.extra.views(v) if v.node.op == "fold" else v.kids() for v in (x, y))
         if a.op in SYMMETRIC or a.op in GROUPED or a.op == "ffma":
             n = 2 if a.op == "ffma" else len(left)
             left[:n] = sorted(left[:n], key=lambda v: v.digest)
@@ -84,8 +84,9 @@ def _descend(x: View, y: View) -> tuple[View, View, str]:
                 right = [v for v in right if v.digest not in common] or right
         if len(left) != len(right):
             return x, y, f"{_name(a)} of {len(left)} operands against {len(right)}"
-        step = next(((p, q) for p, q in zip(left, right, strict=True) if p.digest != q.digest),
-                    None)
+        # a running value differs because of its step: the difference lies elsewhere
+        step = next(((p, q) for p, q in zip(left, right, strict=True) if p.digest != q.digest
+                     and not p.node.op == q.node.op == "phi"), None)
         if step is None:
             if a.op == "load":
                 return x, y, "the elements loaded differ"

@@ -32,8 +32,12 @@ from checker.tree.values import Values
 if TYPE_CHECKING:
     from checker.tree.rewrite import Pivot, Scope
 
-__all__ = ["compute", "decided", "needs", "split", "terms", "terms_hash"]
+__all__ = [
+    "bounds_of", "compute", "decided", "moves_with", "needs", "options", "parameter_name", "parts",
+    "shows_sharing", "split", "terms", "terms_hash",
+]
 
+MAX_SHARED = 4  # compilers reason about multiples of 16 at most
 Terms = dict[tuple[Node, ...], tuple[Any, int]]  # monomial -> numerator (int or array), denominator
 
 
@@ -126,6 +130,10 @@ def compute(node: Node, scope: Scope) -> tuple[Hash, Hash | None]:
     if op == "select" and scope.rewriter.facts is not None:
         p, a, b = node.args
         return hash_select(node.width, _left(p, scope), scope.of(a), scope.of(b)), None
+    if op == "ge0":
+        assert node.poly is not None
+        found = comparison_terms(scope, node.poly)
+        return mix(key(f"ge0||{node.width}"), terms_hash(scope, found, node.poly.width)), None
     return hash_node(node, scope)
 
 
@@ -203,7 +211,7 @@ def split(scope: Scope, poly: Poly) -> tuple[Hash, Hash, Any] | None:
     plus: Hash = np.zeros((2, 1), dtype=np.uint64)
     minus: Hash = np.zeros((2, 1), dtype=np.uint64)
     literal: Any = 0
-    for mono, (c, den) in terms(scope, poly).items():
+    for mono, (c, den) in comparison_terms(scope, poly).items():
         if mono:
             tag = _mono_tag(scope, mono)
             plus = plus + _hash_fraction(tag, c, den, poly.width)
@@ -213,6 +221,156 @@ def split(scope: Scope, poly: Poly) -> tuple[Hash, Hash, Any] | None:
             return None
         literal = c
     return plus, minus, np.atleast_1d(np.asarray(literal, dtype=np.int64))
+
+
+def comparison_terms(scope: Scope, poly: Poly) -> Terms:
+    """Return the terms of `poly >= 0`, where a group of elements shares one comparison.
+
+    `v < n` says the same as `w < n` where v and w lie between the same two multiples of 2**k and n
+    is a multiple of 2**k. A compiler that knows n to be one tests one element for a whole group;
+    which n that is the kernel itself shows (`Forest.shared`), and it becomes a premise. Then v
+    becomes the output's own coordinate y where y is in the group, the group's first element else.
+    """
+    found = terms(scope, poly)
+    group = own_group(scope, found)
+    if group is not None:
+        size, differ, least = group
+        if size in scope.rewriter.forest.shared:
+            return _put_literal(scope, found, size, np.where(least > 0, -1, _literal(found)),
+                                int(np.where(differ, least, 0).max()))
+        return found
+    if not scope.rewriter.forest.shared:
+        return found
+    size = next((name for m, (f, d) in found.items() if len(m) == 1 and d == 1 and _is(f, 1)
+                 and (name := parameter_name(m[0])) in scope.rewriter.forest.shared), None)
+    step = 1 << MAX_SHARED
+    for mono, (factor, den) in found.items():
+        if mono and not (len(mono) == 1 and parameter_name(mono[0]) == size):
+            if den != 1 or isinstance(factor, np.ndarray) or not _whole(mono):
+                return found
+            step = math.gcd(step, factor)
+    if size is None or step == 1 or found.get((), (0, 1))[1] != 1:
+        return found
+    tested = -1 - _literal(found)
+    first = tested // step * step
+    if bool((first == tested).all()):
+        return found
+    return _put_literal(scope, found, size, -1 - first, step.bit_length() - 1)
+
+
+def _is(factor: Any, value: int) -> bool:
+    return not isinstance(factor, np.ndarray) and bool(factor == value)
+
+
+def _whole(mono: tuple[Node, ...]) -> bool:
+    """Tell whether a product is an integer whose multiples of a step are what they seem."""
+    return all(a.op in ("kappa", "y", "sreg", "trips", "sext", "zext", "param") for a in mono)
+
+
+def _literal(found: Terms) -> Any:
+    return np.atleast_1d(np.asarray(found.get((), (0, 1))[0], dtype=np.int64))
+
+
+def _put_literal(scope: Scope, found: Terms, size: str, literal: Any, k: int) -> Terms:
+    if k:
+        scope.rewriter.forest.premises.add(f"divisible:{size}%{1 << k}")
+    literal = settle(np.ascontiguousarray(literal), 0)
+    out = {m: f for m, f in found.items() if m}
+    if not is_zero(literal):
+        out[()] = (literal, 1)
+    return out
+
+
+def own_group(scope: Scope, found: Terms) -> tuple[str, Any, Any] | None:
+    """Compare a coordinate with a parameter: n - 1 - v >= 0 for v = y + literal, else None.
+
+    Returns the parameter, for which pairs v is not y itself, and the least k such that v and y lie
+    between the same two multiples of 2**k (0: none up to 16 that the tile is a multiple of).
+    """
+    if len(found) - (() in found) != 2 or found.get((), (0, 1))[1] != 1:
+        return None
+    pivot: Pivot | None = None
+    size: str | None = None
+    for mono, (factor, den) in found.items():
+        if not mono:
+            continue
+        if len(mono) != 1 or den != 1:
+            return None
+        if _is(factor, -1) and pivot is None:
+            pivot = scope.rewriter.coordinates.get(mono[0])
+        elif _is(factor, 1) and size is None:
+            size = parameter_name(mono[0])
+    if pivot is None or size is None:
+        return None
+    whole = pivot.scale
+    for _m, factor in pivot.others:
+        whole = math.gcd(whole, factor)
+    offset = np.asarray(scope.rewriter.offset(pivot, scope), dtype=np.int64)
+    tested = offset - 1 - _literal(found)
+    least = np.zeros(tested.shape, dtype=np.int64)
+    for k in range(min((whole & -whole).bit_length() - 1, MAX_SHARED), 0, -1):
+        least = np.where(offset >> k == tested >> k, k, least)
+    return size, offset != tested, least
+
+
+def shows_sharing(scope: Scope, guard: Node) -> None:
+    """Note which sizes a store's guard compares with another element than the one stored."""
+    for p in guard.args if guard.op == "and" else (guard,):
+        if p.op == "ge0" and p.poly is not None:
+            group = own_group(scope, terms(scope, p.poly))
+            if group is not None and bool((group[1] & (group[2] > 0)).any()):
+                scope.rewriter.forest.shared.add(group[0])
+
+
+def bounds_of(scope: Scope, guard: Node) -> dict[Node, str]:
+    """Return the parameters that a guard compares coordinates with: y -> argN."""
+    out = {}
+    for p in guard.args if guard.op == "and" else (guard,):
+        if p.op == "ge0" and p.poly is not None:
+            found = terms(scope, p.poly)
+            group = own_group(scope, found)
+            if group is not None and bool((~group[1] | (group[2] > 0)).all()):
+                y = next(m[0] for m in found if m and m[0] in scope.rewriter.coordinates)
+                out[y] = group[0]
+    return out
+
+
+def parameter_name(atom: Node) -> str | None:
+    """Return argN where an atom is a parameter as it stands, perhaps widened."""
+    if atom.op in ("sext", "zext") and atom.poly is not None:
+        inner = atom.poly.atom()
+        if inner is None:
+            return None
+        atom = inner
+    return f"arg{atom.attr.split('+')[0]}" if atom.op == "param" else None
+
+
+def moves_with(bound: Poly, address: Poly, size_bytes: int) -> str | None:
+    """Return argN where one access of several elements is tested for one of them: v < argN.
+
+    The address is to contain v times an element's size, the same in every lane.
+    """
+    size, v = None, Poly(0, {})
+    for mono, c in bound.terms.items():
+        name = parameter_name(mono[0]) if len(mono) == 1 and _is(c, 1) else None
+        if name is not None and size is None:
+            size = name
+        else:
+            v = v.sub(Poly(0, {mono: c}))
+    if size is None or (v.is_const and not isinstance(v.const, np.ndarray)):
+        return None
+    for element in (1, 2, 4, 8):
+        if element < size_bytes and all(
+                m in address.terms and _same(address.terms[m], c * element)
+                for m, c in v.terms.items() if m):
+            gap = address.const - v.const * element
+            if not isinstance(gap, np.ndarray) or bool((gap == gap[0]).all()):
+                return size
+    return None
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(np.array_equal(a, b))
 
 
 # --- polynomials ------------------------------------------------------------------------------
@@ -301,13 +459,6 @@ class _Substitution:
     def _own(self, c: Any, width: int) -> Any:
         return settle(c[self.scope.lane], width) if isinstance(c, np.ndarray) else c
 
-    def _offset(self, pivot: Pivot) -> Any:
-        column = self.rewriter.columns.get(pivot.atom)
-        if column is None:
-            return pivot.offset
-        scope = self.scope
-        return settle(self.rewriter.contexts.column(scope.mask, column, scope.number), 0)
-
     def _widened(self, atom: Node) -> Poly:
         """Return a widened sum after substitution, an integer again where its range allows it."""
         assert atom.poly is not None
@@ -355,7 +506,7 @@ class _Substitution:
             if steps > 256:
                 raise Conflict
             work.append((rest, join(made, (pivot.y,)), c, den * step))
-            back = coef_mul(c, coef_mul(self._offset(pivot), -1, 0), width)
+            back = coef_mul(c, coef_mul(self.rewriter.offset(pivot, self.scope), -1, 0), width)
             if not is_zero(back):
                 work.append((rest, made, back, den * step))
             for other, c2 in pivot.others:

@@ -136,7 +136,7 @@ class Logic:
         if p.op == "not":
             return p.args[0]
         if p.op == "ge0" and p.poly is not None:
-            return forest.make("ge0", width=1, poly=p.poly.neg().sub(constant(0, 1)))
+            return forest.complement(p)
         if p.op in ("and", "or"):
             parts = [self.negate(a) for a in p.args]
             return self.disjunction(parts) if p.op == "and" else self.conjunction(parts)

@@ -19,12 +19,12 @@ from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, or
 from checker.tree.poly import Poly, constant
 
 __all__ = [
-    "GATHER_BIT", "LOW_BITS", "SELECT_BIT", "Forest", "Fuel", "Hasher", "Node", "choose",
+    "COMPARE_BIT", "LOW_BITS", "SELECT_BIT", "Forest", "Fuel", "Hasher", "Node", "choose",
     "hash_members", "hash_node", "hash_poly", "hash_poly_tag", "hash_select", "hash_step",
     "join_group", "member",
 ]
 
-GATHER_BIT = 2  # a gather lies below
+COMPARE_BIT = 2  # a comparison lies below: its hash may depend on what sizes are shown to be
 LOW_BITS = 7  # bits that stand for no symbol
 SELECT_BIT = 1  # a symbolic select lies below: its hash may depend on what a guard implies
 SYMMETRIC = frozenset({"fadd", "fmul", "fextremum", "fcmp_sym", "imul", "imulhi_u", "imulhi_s",
@@ -293,6 +293,7 @@ class Forest:
         self.work, self.max_work = 0, 120_000
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
         self.premises: set[str] = set()  # what index arithmetic was assumed to do
+        self.shared: set[str] = set()  # parameters of which one test serves a group of elements
         self.negated: dict[Node, Node] = {}
         self.site = -1
         self.true = self.lanes_node(np.ones(lanes, dtype=bool))
@@ -329,7 +330,7 @@ class Forest:
             return known
         atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
         node.kids = (*node.args, *atoms)
-        node.deps = {"select": SELECT_BIT, "gather": GATHER_BIT, "krow": GATHER_BIT}.get(op, 0)
+        node.deps = {"select": SELECT_BIT, "ge0": COMPARE_BIT}.get(op, 0)
         node.tainted = op in ("undef", "opaque")
         for kid in node.kids:
             node.deps |= kid.deps
@@ -377,6 +378,11 @@ class Forest:
         if not bool(mask.any()) and hasattr(self, "false"):
             return self.false
         return self.make("lanes", width=1, table=mask.astype(bool))
+
+    def complement(self, p: Node) -> Node:
+        """Return the comparison that holds where `poly >= 0` does not."""
+        assert p.poly is not None
+        return self.make("ge0", width=1, poly=p.poly.neg().sub(constant(0, 1)))
 
     def number(self, poly: Poly) -> Node:
         """Return an integer as a node; an atom of the same width is itself."""

@@ -3,9 +3,9 @@
 In: a forest, pivots (block index = (y - offset) / scale), a context for each output element (its
 offsets in the tile, the conditions that hold for it). Out: the hash of any node in some lanes under
 some contexts. A value is looked at as a pair (lane, context): behind an exchange the lane is
-another one and the context stays the looker's. Nothing is blanked: a rational coefficient stays one, a
-select whose condition is known becomes the chosen side. All elements of all stores with the same
-pivots share one pass: a node first collects the pairs it is asked for, then each is hashed once.
+another one and the context stays the looker's. Nothing is blanked: a rational coefficient stays
+one, a select whose condition is known becomes the chosen side. All elements of all stores with the
+same pivots share one pass: a node collects the pairs it is asked for, then each is hashed once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from checker.tree import evaluate
 from checker.tree.contexts import Contexts
 from checker.tree.hashing import Hash, collapse, key
 from checker.tree.logic import Logic
-from checker.tree.nodes import LOW_BITS, SELECT_BIT, Node
-from checker.tree.poly import Poly
+from checker.tree.nodes import COMPARE_BIT, LOW_BITS, SELECT_BIT, Node
+from checker.tree.poly import Poly, settle
 
 __all__ = ["Conflict", "Facts", "Pivot", "Region", "Rewriter", "Scope"]
 
@@ -185,6 +185,7 @@ class Rewriter:
         self.forest = logic.forest
         self.lanes = logic.forest.lanes
         self.pivots = {p.atom: p for p in pivots}
+        self.coordinates = {p.y: p for p in self.pivots.values()}
         self.contexts = contexts or Contexts(np.zeros((1, 0), dtype=np.int64))
         self.columns = columns or {}  # pivot -> the column of its offsets
         self.facts = facts
@@ -199,6 +200,13 @@ class Rewriter:
         self.relevant: dict[int, tuple[bool, int]] = {}
         self.plans: dict[Any, Any] = {}
 
+    def offset(self, pivot: Pivot, scope: Scope) -> Any:
+        """Return a coordinate's offset in the tile, one for all pairs or one for each."""
+        column = self.columns.get(pivot.atom)
+        if column is None:
+            return pivot.offset
+        return settle(self.contexts.column(scope.mask, column, scope.number), 0)
+
     # -- what a node depends on
     def columns_of(self, deps: int) -> tuple[bool, int]:
         """Return whether pivots or facts touch a value with these symbols, and its columns."""
@@ -212,7 +220,8 @@ class Rewriter:
                 for column, speaks in self.facts.columns.items():
                     if not speaks & ~deps:
                         mask |= 1 << column
-            known = self.relevant[deps] = (bool(mask or deps & self.reach), mask)
+            touched = mask or deps & self.reach or (deps & COMPARE_BIT and self.forest.shared)
+            known = self.relevant[deps] = (bool(touched), mask)
         return known
 
     def home(self, region: Region, node: Node) -> Region | None:

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from checker.arith.ops import apply
 from checker.core import Approx, Compare, Conv, FloatMode
 from checker.tree.nodes import Forest, Node
 from checker.tree.values import Value, Values
@@ -57,6 +61,8 @@ RULES: dict[str, Rule] = {r.name: r for r in (
     Rule("widen-extremum", "widen(max(a, b)) = max(widen(a), widen(b))",
          "exact widening, one NaN mode, no flush",
          "widening keeps order, the order of zeros and which operands are NaN"),
+    Rule("literal", "an operation on literals is its result", "no NaN results",
+         "computed with the same arithmetic as the replay"),
     Rule("sign-bit", "x ^ sign = -x; x & ~sign = |x|", "any", "bits"),
 )}
 
@@ -65,6 +71,8 @@ WIDTH = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 32}
 ONE = {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F80_0000, "f64": 0x3FF0_0000_0000_0000}
 _MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 _BIAS = {"f16": 15, "bf16": 127, "f32": 127, "f64": 1023}
+_INFINITY = {kind: (2 * _BIAS[kind] + 1) << _MANTISSA[kind] for kind in _BIAS}
+_FOLDED = frozenset({"fadd", "fmul", "ffma", "fdiv", "fsqrt", "fcvt"})
 _WIDER = {("f16", "f32"), ("f16", "f64"), ("bf16", "f32"), ("bf16", "f64"), ("f32", "f64")}
 
 
@@ -109,14 +117,27 @@ class Floats:
             if made is not None:
                 assert isinstance(made, Node)
                 return made
-        return self.raw(name, mode, args)
+        return self._folded(name, mode, args, mode.type) or self.raw(name, mode, args)
+
+    def _folded(self, name: str, attr: Any, args: Sequence[Node], kind: str) -> Node | None:
+        """Return the result of an operation on literals, as a literal."""
+        bits = [self.literal(a) for a in args]
+        if name not in _FOLDED or kind not in SIGN or None in bits:
+            return None
+        out = int(apply(name, attr, *(np.array(b, dtype=f"u{a.width // 8}")
+                                      for a, b in zip(args, bits, strict=True))))
+        if out & ~SIGN[kind] & ((1 << WIDTH[kind]) - 1) > _INFINITY[kind]:
+            return None
+        self.used.add("literal")
+        return self.forest.literal(WIDTH[kind], out)
 
     def raw(self, name: str, mode: FloatMode, args: Sequence[Node], tag: str = "") -> Node:
         """Return the node as it stands; an extremum that is no set gets another name."""
         if name in ("fmax", "fmin"):
             name, tag = "fextremum", f".{name}"
         return self.forest.make(name, mode_text(mode) + tag, width=WIDTH.get(mode.type, 32),
-                                args=args, may_neg_zero=self._may_neg_zero(name, mode, args))
+                                args=args, extra=mode,
+                                may_neg_zero=self._may_neg_zero(name, mode, args))
 
     @staticmethod
     def _may_neg_zero(name: str, mode: FloatMode, args: Sequence[Node]) -> bool:
@@ -289,6 +310,10 @@ class Floats:
             if back is not None:
                 self.used.add("round-widened")
                 return back
+        if conv.src in SIGN:
+            folded = self._folded("fcvt", conv, (node,), conv.dst)
+            if folded is not None:
+                return folded
         exact = (conv.src, conv.dst) in _WIDER
         text = (f"{conv.src}>{conv.dst}.{'' if exact else conv.rnd}.{conv.denorm}"
                 f"{'.sat' if conv.saturate else ''}{'.fin' if conv.satfinite else ''}"
@@ -297,7 +322,7 @@ class Floats:
         integral = conv.dst[0] in "us"
         unsigned_source = conv.src[0] == "u" or conv.src[0] == "s"
         return self.forest.make(
-            "fcvt", text, width=width, args=(node,), low=0 if integral else None,
+            "fcvt", text, width=width, args=(node,), extra=conv, low=0 if integral else None,
             high=(1 << width) - 1 if integral else None,
             may_neg_zero=not unsigned_source and not (exact and not node.may_neg_zero))
 

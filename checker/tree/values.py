@@ -355,6 +355,9 @@ class Values:
             return a
         if p.op == "not":
             p, na, nb = p.args[0], nb, na
+        elif p.op == "ge0" and _backward(p):
+            assert p.poly is not None
+            p, na, nb = forest.complement(p), nb, na
         if na.op == "pack" or nb.op == "pack":
             cuts = _cuts(na) | _cuts(nb)
             if len(cuts) > 2:
@@ -397,6 +400,27 @@ class Values:
     def undefined(self, width: int) -> Node:
         """Return a value that was never written."""
         return self.forest.make("undef", width=width)
+
+
+def _backward(p: Node) -> bool:
+    """Tell whether a comparison's complement is the one that a select is written with.
+
+    The first symbol, parameters before others, stands with a positive sign.
+    """
+    assert p.poly is not None
+    first: tuple[Any, ...] | None = None
+    for mono, c in p.poly.terms.items():
+        if mono:
+            plain = all(a.op == "param" or (a.poly is not None and a.poly.atom() is not None
+                                            and a.poly.atom().op == "param")  # type: ignore[union-attr]
+                        for a in mono)
+            rank = (not plain, sorted(a.h.tobytes() for a in mono), c)
+            if first is None or rank[:2] < first[:2]:
+                first = rank
+    if first is None:
+        return False
+    c = first[2]
+    return bool(c[0] < 0) if isinstance(c, np.ndarray) else c < 0
 
 
 def _is_data_atom(value: Value) -> bool:

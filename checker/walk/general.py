@@ -195,6 +195,10 @@ def remake(engine: Engine, like: Node, args: list[Node], poly: Poly | None) -> N
         return forest.gather(args[0], like.table)
     if op == "mux" and like.table is not None:
         return forest.mux(like.table, args)
+    if op == "fcvt" and like.extra is not None:
+        return values.node(engine.floats.convert(like.extra, args[0]))
+    if op in ("fadd", "fmul", "ffma", "fdiv") and like.extra is not None:
+        return engine.floats.op(op, like.extra, args)
     if op == "select":
         return values.node(values.select(args[0], args[1], args[2], like.width))
     if op == "pack":

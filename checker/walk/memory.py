@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.core import GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, MODULE_BASE, Op
+from checker.tree.evaluate import moves_with
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
 from checker.tree.values import Value
@@ -87,9 +88,20 @@ class MemoryOps:
         address = self._address(op.src[0], mem.offset_bytes)
         space, address = self._space(mem.space, address)
         step = mem.width_bits // 8
+        if space == "global":
+            self._learn(engine.logic.conjunction([engine.state.path, engine.guard]), address,
+                        step * len(op.dst))
         for i, dst in enumerate(op.dst):
             at = address.add(constant(64, i * step))
             engine.put(dst, self.load(space, at, mem.width_bits, volatile=mem.volatile, op=op))
+
+    def _learn(self, guard: Node, address: Poly, size_bytes: int) -> None:
+        """Note which sizes are tested for one element of a wider access (`Forest.shared`)."""
+        for p in guard.args if guard.op == "and" else (guard,):
+            if p.op == "ge0" and p.poly is not None:
+                name = moves_with(p.poly, address, size_bytes)
+                if name is not None:
+                    self.engine.forest.shared.add(name)
 
     def load(self, space: str, at: Poly, width: int, volatile: bool, op: Op) -> Value:
         """Return what one element's load gives in every lane."""
@@ -331,6 +343,7 @@ class MemoryOps:
             if engine.logic.disjunction([p, nothing]) is not engine.forest.true:
                 engine.opaque(op, "an asynchronous copy of a part of its bytes")
                 engine.unmodelled("an asynchronous copy of a part of its bytes")
+            self._learn(p, at, size)
             zero = engine.values.pack([constant(32, 0)] * (size // 4)) if size > 8 \
                 else constant(8 * size, 0)
             value = engine.values.select(p, value, zero, 8 * size)

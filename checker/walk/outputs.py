@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.tree.contexts import Contexts
-from checker.tree.evaluate import split
+from checker.tree.evaluate import bounds_of, shows_sharing, split
 from checker.tree.hashing import Hash, hex_of, key, mix, ordered
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, constant
 from checker.tree.result import Element, OutputGroup, Slot
 from checker.tree.rewrite import Conflict, Facts, Pivot, Rewriter, Scope
 from checker.tree.values import Value
+from checker.walk.order import visits_every_tile
 from checker.walk.state import StoreEvent
 
 if TYPE_CHECKING:
@@ -219,85 +220,6 @@ def _shape_key(atom: Node) -> str:
     return f"{atom.op}:{atom.attr}({'+'.join(inner)})"
 
 
-# --- guards -----------------------------------------------------------------------------------
-
-
-def elementwise_guard(engine: Engine, guard: Node, pivots: dict[Node, Pivot], place: int) -> Node:
-    """Return the guard that a vector access tests for its first element, for element `place`.
-
-    `v < n` with v a multiple of e says the same as `v + j < n`, 0 <= j < e, where n is a multiple
-    of e; that n is one becomes a premise. Only one instruction's own elements are taken together.
-    """
-    if not place:
-        return guard
-    conjs = guard.args if guard.op == "and" else (guard,)
-    out = []
-    for p in conjs:
-        out.append(_shifted(engine, p, pivots, place) if p.op == "ge0" else p)
-    return engine.logic.conjunction(out)
-
-
-def _shifted(engine: Engine, p: Node, pivots: dict[Node, Pivot], place: int) -> Node:
-    """Rewrite `P - v - 1 >= 0`, P of parameters, for a coordinate in v's aligned group.
-
-    Where v and the coordinate lie between the same two multiples of e, and P is a multiple of e,
-    both are below P or neither is.
-    """
-    assert p.poly is not None
-    others = [a for m in p.poly.terms for a in m if _plain_parameter(a)]
-    first = Poly(0, {m: c for m, c in p.poly.terms.items()
-                     if not m or not all(_plain_parameter(a) for a in m)})
-    first = first.neg().sub(constant(0, 1))
-    for pivot in pivots.values():
-        for form, zeros in _forms(pivot, first):
-            gap = form.add(constant(0, pivot.offset)).sub(first)
-            size = _group(gap, first, zeros)
-            if size and not isinstance(gap.const, np.ndarray) and gap.const == place:
-                engine.found.premises.add(f"divisible:{_parameter_names(others)}%{size}")
-                return engine.logic.at_least_zero(p.poly.sub(gap))
-    return p
-
-
-def _forms(pivot: Pivot, first: Poly) -> list[tuple[Poly, int]]:
-    """Return how a condition may hold a coordinate's symbols, and their common power of two."""
-    index = Poly(64, {(pivot.atom,): pivot.scale, **dict(pivot.others)})
-    plain = Poly(0, dict(index.terms))
-    out = [(plain, index.tz())]
-    for mono in first.terms:
-        if len(mono) == 1 and mono[0].op in ("sext", "zext") and mono[0].poly is not None \
-                and index.to_width(mono[0].poly.width).same(mono[0].poly):
-            out.append((Poly(0, {mono: 1}), index.tz()))
-    return out
-
-
-def _group(gap: Poly, first: Poly, zeros: int) -> int:
-    """Return the smallest group 2**k in which two literals lie together in every lane."""
-    if not gap.is_const or not gap.terms:
-        return 0
-    low = np.atleast_1d(first.const)
-    high = low + np.atleast_1d(gap.const)
-    for k in range(1, min(zeros, 5) + 1):
-        if bool((low >> k == high >> k).all()):
-            return 1 << k
-    return 0
-
-
-def _plain_parameter(a: Node) -> bool:
-    if a.op == "param":
-        return True
-    return a.op in ("sext", "zext") and a.poly is not None and a.poly.atom() is not None \
-        and a.poly.atom().op == "param"  # type: ignore[union-attr]
-
-
-def _parameter_names(atoms: list[Node]) -> str:
-    names = set()
-    for a in atoms:
-        inner = a.poly.atom() if a.poly is not None else a
-        if inner is not None and inner.op == "param":
-            names.add(inner.attr.split("+")[0])
-    return "arg" + ",".join(sorted(names))
-
-
 # --- groups -----------------------------------------------------------------------------------
 
 
@@ -317,7 +239,6 @@ class _Member:
     """A slot with its coordinates: offsets [lanes, coordinates], and its rows of the contexts."""
 
     slot: Slot
-    guard: Node
     pivots: dict[Node, Pivot]
     lanes: Any = None
     offsets: Any = None
@@ -325,9 +246,8 @@ class _Member:
 
     def known(self) -> list[Node]:
         """Return the conditions that hold where the slot is written."""
-        own = _conj(self.slot.guard)
-        return [k for k in (*own, *(k for k in _conj(self.guard) if k not in own))
-                if k.op != "lanes"]
+        p = self.slot.guard
+        return [k for k in (p.args if p.op == "and" else (p,)) if k.op != "lanes"]
 
 
 def group_outputs(engine: Engine) -> list[OutputGroup]:
@@ -342,61 +262,81 @@ def group_outputs(engine: Engine) -> list[OutputGroup]:
     for slot in slots:
         pivots: dict[Node, Pivot] = {}
         find_pivots(engine, slot.address, "", unit[slot.event.base], pivots)
-        guard = elementwise_guard(engine, slot.guard, pivots,
-                                  slot.at // max(unit[slot.event.base], 1))
         shape = tuple((a.serial, p.y.serial, p.scale, tuple(
             (tuple(x.serial for x in m), c) for m, c in p.others)) for a, p in pivots.items())
-        families.setdefault(shape, []).append(_Member(slot, guard, pivots))
-    buffers: dict[tuple[Any, str], dict[Any, _Rows]] = {}
+        families.setdefault(shape, []).append(_Member(slot, pivots))
+    prepared = []
     for members in families.values():
         try:
-            _add_family(engine, buffers, members)
+            prepared.append(_Family(engine, members))
         except Conflict:  # everything stays as it is, block indices and all
-            _add_family(engine, buffers, [_Member(m.slot, m.guard, {}) for m in members])
+            prepared.append(_Family(engine, [_Member(m.slot, {}) for m in members]))
+    buffers: dict[tuple[Any, str], dict[Any, _Rows]] = {}
+    for family in prepared:  # what stores show of sizes is known for all of them now
+        try:
+            family.add_to(buffers)
+        except Conflict:
+            _Family(engine, [_Member(m.slot, {}) for m in family.members]).add_to(buffers)
     return [_finish(engine, base, kind, by_shape) for (base, kind), by_shape in buffers.items()]
 
 
-def _conj(p: Node) -> tuple[Node, ...]:
-    return p.args if p.op == "and" else (p,)
+class _Family:
+    """Stores that have the same coordinates: all their elements are hashed in one pass."""
 
+    def __init__(self, engine: Engine, members: list[_Member]) -> None:
+        self.engine, self.members = engine, members
+        at = 0
+        for m in members:
+            m.lanes = np.flatnonzero(m.slot.lanes)
+            m.offsets = np.zeros((len(m.lanes), len(m.pivots)), dtype=np.int64)
+            for i, p in enumerate(m.pivots.values()):
+                m.offsets[:, i] = p.offset[m.lanes] if isinstance(p.offset, np.ndarray) \
+                    else p.offset
+            m.rows = np.arange(at, at + len(m.lanes))
+            at += len(m.lanes)
+        self.table = np.concatenate([m.offsets for m in members])
+        self.columns: dict[Node, int] = {}
+        self.pivots = []
+        for i, (atom, p) in enumerate(members[0].pivots.items()):
+            offset = int(self.table[0, i])
+            if bool((self.table[:, i] != offset).any()):
+                self.columns[atom] = i
+            self.pivots.append(Pivot(atom, p.y, p.scale, offset, p.lifted, p.others))
+        self.contexts = Contexts(self.table)
+        guards = Rewriter(engine.logic, self.pivots, self.contexts, self.columns)
+        for m in members:
+            for k in m.known():
+                if k.poly is not None:
+                    guards.at(m.lanes, m.rows).need_poly(k.poly)
+        guards.run()
+        self.ordered = True  # the block index visits every tile, whichever store we ask
+        for m in members:
+            scope = guards.at(m.lanes, m.rows)
+            shows_sharing(scope, m.slot.guard)
+            self.ordered &= visits_every_tile(engine, self.pivots, bounds_of(scope, m.slot.guard))
 
-def _add_family(engine: Engine, buffers: Any, members: list[_Member]) -> None:
-    """Hash all elements of stores that have the same coordinates, in one pass."""
-    at = 0
-    for m in members:
-        m.lanes = np.flatnonzero(m.slot.lanes)
-        m.offsets = np.zeros((len(m.lanes), len(m.pivots)), dtype=np.int64)
-        for i, p in enumerate(m.pivots.values()):
-            m.offsets[:, i] = p.offset[m.lanes] if isinstance(p.offset, np.ndarray) else p.offset
-        m.rows = np.arange(at, at + len(m.lanes))
-        at += len(m.lanes)
-    table = np.concatenate([m.offsets for m in members])
-    columns: dict[Node, int] = {}
-    pivots = []
-    for i, (atom, p) in enumerate(members[0].pivots.items()):
-        offset = int(table[0, i])
-        if bool((table[:, i] != offset).any()):
-            columns[atom] = i
-        pivots.append(Pivot(atom, p.y, p.scale, offset, p.lifted, p.others))
-    plain = Rewriter(engine.logic, pivots, Contexts(table), columns)
-    for m in members:
-        scope = plain.at(m.lanes, m.rows)
-        scope.need_poly(m.slot.address)
-        for node in (m.guard, *m.slot.event.loops):
-            scope.need(node)
-        for k in m.known():
-            scope.need(k)
-            if k.poly is not None:
-                scope.need_poly(k.poly)
-    plain.run()
-    table, facts = _facts(plain, members, table)
-    knowing = plain if facts is None else Rewriter(engine.logic, pivots, Contexts(table), columns,
-                                                   facts)
-    for m in members:
-        knowing.at(m.lanes, m.rows).need(m.slot.value)
-    knowing.run()
-    for m in members:
-        _add_rows(buffers, m, plain, knowing)
+    def add_to(self, buffers: Any) -> None:
+        """Hash the elements and add them to their buffers."""
+        logic, members = self.engine.logic, self.members
+        plain = Rewriter(logic, self.pivots, self.contexts, self.columns)
+        for m in members:
+            scope = plain.at(m.lanes, m.rows)
+            scope.need_poly(m.slot.address)
+            for node in (m.slot.guard, *m.slot.event.loops, *m.known()):
+                scope.need(node)
+            for k in m.known():
+                if k.poly is not None:
+                    scope.need_poly(k.poly)
+        plain.run()
+        table, facts = _facts(plain, members, self.table)
+        knowing = plain
+        if facts is not None:
+            knowing = Rewriter(logic, self.pivots, Contexts(table), self.columns, facts)
+        for m in members:
+            knowing.at(m.lanes, m.rows).need(m.slot.value)
+        knowing.run()
+        for m in members:
+            _add_rows(buffers, m, plain, knowing, self.ordered)
 
 
 def _facts(plain: Rewriter, members: list[_Member], table: Any) -> tuple[Any, Facts | None]:
@@ -439,17 +379,19 @@ def _facts(plain: Rewriter, members: list[_Member], table: Any) -> tuple[Any, Fa
     return np.concatenate((table, np.stack(list(columns.values()), axis=1)), axis=1), facts
 
 
-def _add_rows(buffers: Any, m: _Member, plain: Rewriter, knowing: Rewriter) -> None:
+def _add_rows(buffers: Any, m: _Member, plain: Rewriter, knowing: Rewriter, ordered_tiles: bool
+              ) -> None:
     slot, lanes = m.slot, m.lanes
     scope = plain.at(lanes, m.rows)
     place = scope.poly_hash(slot.address)
     tag = key(f"{slot.event.kind}|{slot.event.attr}|{slot.value.width}")
     value = knowing.at(lanes, m.rows).of(slot.value)
-    digest = ordered(mix(tag, place), [scope.of(m.guard), value, _loop_hash(slot, scope)])
+    digest = ordered(mix(tag, place), [scope.of(slot.guard), value, _loop_hash(slot, scope)])
     slot.scope = knowing.at(lanes, m.rows, sure=False)
     order = sorted(range(len(m.pivots)), key=lambda i: list(m.pivots.values())[i].y.attr)
     ordered_pivots = [list(m.pivots.values())[i] for i in order]
-    shape = tuple((p.y.attr, p.scale, _launch_name(p)) for p in ordered_pivots)
+    shape = tuple((p.y.attr, p.scale, "grid" if ordered_tiles else _launch_name(p))
+                  for p in ordered_pivots)
     kind = f"{slot.event.kind}|{slot.event.attr}"
     rows = buffers.setdefault((slot.event.base, kind), {}).setdefault(shape, _Rows())
     rows.coords.append(m.offsets[:, order])

@@ -225,17 +225,25 @@ def _vector(threads: int = 32, guard: str = "%r12") -> str:
 
 def test_a_vector_tests_its_first_element_under_a_premise() -> None:
     assert equal(_vector(32), _vector(64))
-    assert any(p.startswith("divisible:arg3%") for p in walked(_vector()).premises)
-    assert not equal(_vector(), _vector(guard="%r13"))
+    assert "divisible:arg3%4" in walked(_vector()).premises
+    assert equal(_vector(), _vector(guard="%r13"))  # any element of the four says the same
+    beyond = _vector(guard="%r14").replace("add.s32 %r13, %r12, 1;", "add.s32 %r14, %r12, 4;")
+    assert not equal(_vector(), beyond)
 
 
-def test_a_scalar_access_tests_itself() -> None:
-    """The same sharing of a guard by separate stores is a mistake, not a vector."""
+def test_separate_stores_may_share_a_guard_under_a_premise() -> None:
+    """Compilers that know a size to be a multiple of 16 test one row for several (GEMM)."""
     near = elementwise("add.rn.f32 %f3, %f1, %f2;", 64, 2, order="near")
-    wrong = near.split("setp.lt.s32 %p1, %r12, %r1;")
-    shared = wrong[0] + "setp.lt.s32 %p1, %r12, %r1;" + wrong[1] + \
-        "sub.s32 %r13, %r12, 1;\n    setp.lt.s32 %p1, %r13, %r1;" + wrong[2]
-    assert not equal(near, shared)
+    parts = near.split("setp.lt.s32 %p1, %r12, %r1;")
+
+    def tests_earlier(by: int) -> str:
+        return parts[0] + "setp.lt.s32 %p1, %r12, %r1;" + parts[1] + \
+            f"sub.s32 %r13, %r12, {by};\n    setp.lt.s32 %p1, %r13, %r1;" + parts[2]
+
+    assert equal(near, tests_earlier(1))
+    assert not any(p.startswith("divisible") for p in walked(near).premises)
+    assert "divisible:arg3%2" in walked(tests_earlier(1)).premises
+    assert not equal(near, tests_earlier(2))  # the first of each tile tests another tile's
 
 
 def test_literal_loops_are_straight_line() -> None:

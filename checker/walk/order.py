@@ -1,0 +1,184 @@
+"""Program orders: maps from a one-dimensional grid to tiles that visit every tile once.
+
+In: the coordinates of an output and which parameter bounds each. Out: whether the block index
+runs over all tiles, given that the grid has as many blocks as there are tiles (premise
+`grid-covers`). An order is proved by its form, and only where it counts tiles by the bounds that
+the stores' guards test: one that counts otherwise does not cover, and keeps its own name.
+
+With D = ceil(bound of the second coordinate / its tile) the forms are
+  row-major: first = pid / D, second = pid - D * first;
+  grouped:   g = pid / (G * D), size = min(ceil(bound of the first / its tile) - G * g, G),
+             second = (pid - G * D * g) / size, first = G * g + rest,
+             rest = (pid - G * D * g) - size * second, or pid % size.
+In the last form a group's blocks are `size` times D in number and consecutive, so that `rest` and
+`second` run over all pairs, whichever residue the first block starts with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checker.tree.evaluate import parameter_name
+from checker.tree.nodes import Node
+from checker.tree.poly import Poly, constant
+from checker.tree.rewrite import Pivot
+
+if TYPE_CHECKING:
+    from checker.walk.engine import Engine
+
+__all__ = ["visits_every_tile"]
+
+
+def visits_every_tile(engine: Engine, pivots: list[Pivot], bounds: dict[Node, str]) -> bool:
+    """Tell whether block indices run over all tiles; bounds: coordinate -> argN of its guard."""
+    plain = [p for p in pivots if p.atom.op == "sreg" and not p.others]
+    rest = [p for p in pivots if p not in plain]
+    if len(rest) != 2 or any(p.y not in bounds for p in rest):
+        return False
+    made = [p for p in rest if p.atom.op == "sreg"]
+    if len(made) != 1 or any(p.atom is made[0].atom for p in plain):
+        return False
+    index = made[0]
+    quotient = rest[1] if rest[0] is index else rest[0]
+    if quotient.others or any(c % index.scale for _m, c in index.others):
+        return False
+    order = _Order(engine, index, quotient, bounds)
+    return order.row_major() or order.grouped()
+
+
+class _Order:
+    """index: the coordinate pid + ...; quotient: the one that a division gives."""
+
+    def __init__(self, engine: Engine, index: Pivot, quotient: Pivot, bounds: dict[Node, str]
+                 ) -> None:
+        self.values = engine.values
+        self.index, self.quotient, self.bounds = index, quotient, bounds
+        self.pid = self._atom(index.atom)
+        self.form = self.pid
+        for mono, c in index.others:
+            self.form = self.form.add(Poly(32, {mono: 1}).scale(c // index.scale))
+
+    def _atom(self, atom: Node) -> Poly:
+        return Poly(32, {(atom,): 1})
+
+    def _division(self, node: Node) -> tuple[Poly, Node] | None:
+        if node.op != "iop" or node.attr not in ("idiv_s.32", "idiv_u.32"):
+            return None
+        return self.values.poly(node.args[0], 32), node.args[1]
+
+    def _counts(self, node: Node, pivot: Pivot) -> bool:
+        """Tell whether a node is ceil(bound / tile) for a coordinate."""
+        return _rounded_up(node, pivot.scale, self.bounds[pivot.y])
+
+    def row_major(self) -> bool:
+        """quotient = pid / D, index = pid - D * quotient."""
+        parts = self._division(self.quotient.atom)
+        if parts is None or not parts[0].same(self.pid) or not self._counts(parts[1], self.index):
+            return False
+        count = self.values.poly(parts[1], 32)
+        return self.form.same(self.pid.sub(count.mul(self._atom(self.quotient.atom))))
+
+    def grouped(self) -> bool:
+        """quotient = (pid - G * D * g) / size, index = G * g + rest."""
+        parts = self._division(self.quotient.atom)
+        if parts is None:
+            return False
+        inside, size = parts
+        found = [(m, c) for m, c in inside.terms.items() if len(m) == 2]
+        if len(found) != 1 or isinstance(found[0][1], np.ndarray):
+            return False
+        (mono, c), = found
+        for group, count in ((mono[0], mono[1]), (mono[1], mono[0])):
+            if self._is_grouped(inside, size, group, count, -c):
+                return True
+        return False
+
+    def _is_grouped(self, inside: Poly, size: Node, group: Node, count: Node, many: Any) -> bool:
+        division = self._division(group)
+        if division is None or many < 1 or not division[0].same(self.pid) \
+                or not self._counts(count, self.quotient):
+            return False
+        width = self._atom(count).scale(many)
+        g = self._atom(group)
+        if self.values.node(width) is not division[1] \
+                or not inside.same(self.pid.sub(width.mul(g))) \
+                or not self._is_size(size, g, many):
+            return False
+        of_size = self.values.poly(size, 32)
+        start = g.scale(many)
+        within = inside.sub(of_size.mul(self._atom(self.quotient.atom)))
+        if self.form.same(start.add(within)):
+            return True
+        for mono, _c in self.index.others:  # pid % size
+            for atom in mono:
+                parts = self._division(atom)
+                if parts is not None and parts[0].same(self.pid) and parts[1] is size:
+                    rest = self.pid.sub(of_size.mul(self._atom(atom)))
+                    return self.form.same(start.add(rest))
+        return False
+
+    def _is_size(self, size: Node, g: Poly, many: Any) -> bool:
+        """size = min(number of tiles - G * g, G)."""
+        if size.op not in ("imin_s", "imin_u") or len(size.args) != 2:
+            return False
+        polys = [self.values.poly(a, 32) for a in size.args]
+        for left, right in (polys, polys[::-1]):
+            if right.same(constant(32, many)):
+                tiles = left.add(g.scale(many)).atom()
+                return tiles is not None and self._counts(tiles, self.index)
+        return False
+
+
+def _rounded_up(node: Node, tile: int, bound: str) -> bool:
+    """Tell whether a node is ceil(argN / tile), as compilers write a signed or unsigned division.
+
+    A negative size or one within a tile of 2**31 is excluded by the premise `no-index-wrap`.
+    """
+    if node.op != "iop":
+        return False
+    top, kind = node.args[0], node.attr
+    divisor = node.args[1].poly
+    if divisor is None or not divisor.is_const or isinstance(divisor.const, np.ndarray):
+        return False
+    number = int(divisor.const)
+    if kind.startswith("idiv"):
+        return number == tile and _is_top(top, tile, bound, None)
+    if not kind.startswith("shr") or 1 << number != tile:
+        return False
+    return _is_top(top, tile, bound, number)
+
+
+def _is_top(top: Node, tile: int, bound: str, shift: int | None) -> bool:
+    """Tell whether a node is argN + tile - 1 (plus the correction of a signed shift)."""
+    if top.poly is None:
+        return False
+    rest = dict(top.poly.terms)
+    sizes = [m for m in rest if len(m) == 1 and parameter_name(m[0]) == bound]
+    if len(sizes) != 1 or rest.pop(sizes[0]) != 1:
+        return False
+    literal = rest.pop((), 0)
+    if isinstance(literal, np.ndarray) or literal != tile - 1:
+        return False
+    if not rest:
+        return True
+    if len(rest) != 1 or shift is None:
+        return False
+    (mono, c), = rest.items()
+    if len(mono) != 1 or isinstance(c, np.ndarray) or c != 1:
+        return False
+    fix = mono[0]  # (v >> 31) >>> (32 - shift), v = argN + tile - 1
+    if fix.op != "iop" or not fix.attr.startswith("shr_u") or _number(fix.args[1]) != 32 - shift:
+        return False
+    sign = fix.args[0]
+    if sign.op != "iop" or not sign.attr.startswith("shr_s") or _number(sign.args[1]) != 31:
+        return False
+    inner = sign.args[0].poly
+    return inner is not None and inner.same(Poly(32, {sizes[0]: 1}).add(constant(32, tile - 1)))
+
+
+def _number(node: Node) -> int | None:
+    if node.poly is None or not node.poly.is_const or isinstance(node.poly.const, np.ndarray):
+        return None
+    return int(node.poly.const)
