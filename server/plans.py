@@ -18,7 +18,9 @@ from server.service import Service, compare_options
 from server.store import Answer, answer_key, digest_of
 from server.version import build
 
-__all__ = ["Plan", "Question", "plan_of"]
+__all__ = ["Plan", "Question", "paired_launches", "plan_of"]
+
+Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,8 @@ class Check:
         base = item.details["base"]
         if base is None:
             return None
-        options = compare_options(item.digest, base, item.details, _launches(base, item.details))
+        launches = paired_launches(base["launches"], item.details["launches"])
+        options = compare_options(item.digest, base, item.details, launches)
         return Question("compare", base["digest"], options, (base["digest"], item.digest))
 
     def payload(self, item: Item, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -140,16 +143,20 @@ class Check:
             "added": [i.name for i in items if i.details.get("base") is None and not i.error]})
 
 
-def _launches(base: Mapping[str, Any], now: Mapping[str, Any]) -> list[Any]:
+def paired_launches(base: Sequence[Facts], now: Sequence[Facts]) -> list[list[Facts | None]]:
     """Launch facts of the baseline's kernel and of the one held against it, pair by pair.
 
     A kernel runs at its own facts, so that its grid and block may have changed; which of them
-    belong together the arguments say. Where only one of the two has such facts, both use them.
+    belong together the arguments say, and the order where those agree. Where only one of the two
+    has such facts, both use them.
     """
-    pairs: list[Any] = []
-    for facts in now["launches"] or base["launches"]:
-        alike = [f for f in base["launches"] if f.get("args") == facts.get("args")]
-        pairs.append([facts if facts in alike or not alike else alike[0], facts])
+    pairs: list[list[Facts | None]] = []
+    for number, facts in enumerate(now or base):
+        args = facts.get("args")
+        alike = [f for f in base if f.get("args") == args]
+        rank = sum(f.get("args") == args for f in now[:number])
+        own = facts in alike or rank >= len(alike)
+        pairs.append([facts if own else alike[rank], facts])
     return pairs or [[None, None]]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from service_helpers import Running
 
+from server.plans import paired_launches
 from server.store import digest_of
 
 
@@ -305,6 +306,18 @@ def test_a_check_takes_all_launches_jointly(shared: Running) -> None:
     found = check({**now, "launches": launches})
     assert (found["ok"], found["equal"]) == (False, [])
     assert check({**now, "launches": []})["equal"] == [], "the baseline's launches count"
+
+
+def test_launches_are_paired_by_their_arguments() -> None:
+    """A baseline's launch that is left out would let a drift there pass as equal."""
+    a, b, c = ({"grid": [g], "args": [n]} for g, n in ((1, 1), (2, 1), (3, 2)))
+    x, y, z = ({**facts, "grid": [9, g]} for g, facts in enumerate((a, b, c)))
+    assert paired_launches([a, b, c], [z, x, y]) == [[c, z], [a, x], [b, y]]
+    assert paired_launches([a, b], [b, a]) == [[b, b], [a, a]]
+    assert paired_launches([a], [x, y, z]) == [[a, x], [y, y], [z, z]]
+    assert paired_launches([a, c], []) == [[a, a], [c, c]]
+    assert paired_launches([], [a]) == [[a, a]]
+    assert paired_launches([], []) == [[None, None]]
 
 
 def test_the_second_time_comes_from_the_store(start: Callable[..., Running]) -> None:
