@@ -10,6 +10,7 @@ import pytest
 from service_helpers import Running, settings_for
 
 import checker
+from checker.api import compare_at
 from checker.client import Client
 from checker.errors import InputError
 from checker.results import KernelInput
@@ -116,3 +117,18 @@ def test_a_check_holds_at_every_launch(client: Client) -> None:
         drift = found["drifted"][0]
         assert drift["verdict"] == "unequal"
         assert " of 2: at this launch" in drift["reasons"][0]["message"]
+
+
+def test_one_verdict_over_several_launches() -> None:
+    before = SCALE.replace("%f4, %f2, %f3", "%f4, %f2, %f1").replace(
+        "%f5, %f4, %f1", "%f5, %f4, %f3")
+    one, two, tenth = ((at(scale), at(scale)) for scale in (1.0, 1.0, 0.1))
+    assert compare_at(A, B, [(None, None)]) == checker.compare(A, B)
+    joint = compare_at(SCALE, before, [one, two])
+    assert (joint.kind, joint.basis, joint.reasons) == ("equal", "launch", ())
+    assert "launch" in joint.premises
+    assert compare_at(SCALE, before, [one, (None, None)]).kind == "unproved"
+    last = compare_at(SCALE, before, [(None, None), one, tenth])
+    assert (last.kind, last.witness is not None) == ("unequal", True)
+    assert last.reasons[0].message.startswith("launch 3 of 3: ")
+    assert compare_at(SCALE, SCALE, [one, tenth]).basis == "static"

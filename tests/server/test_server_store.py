@@ -256,6 +256,14 @@ def test_what_nobody_uses_is_pruned(store: Store) -> None:
         prune(store, 1)
 
 
+def test_what_is_pruned_while_it_is_looked_up_is_not_there(store: Store) -> None:
+    store.put_texts({digest_of("t"): "t"})
+    aged(store, 3)
+    seen = {digest_of("t"): 0.0, "pruned meanwhile": 0.0}
+    assert store._lost(TEXTS.c.digest, seen) == {"pruned meanwhile"}
+    assert prune(store, 2).texts == 0
+
+
 def test_a_check_keeps_the_text_of_a_baseline_that_was_replaced(store: Store) -> None:
     store.put_texts({digest_of(t): t for t in ("old base", "now")})
     details = {"isa": None, "base": {"digest": digest_of("old base")}}
