@@ -181,34 +181,29 @@ class Emitter:
         """A two-operand integer operation with constant folding and neutral elements."""
         if isinstance(a, Const) and isinstance(b, Const) and name in _FOLD:
             return fits(int(_FOLD[name](a.bits, b.bits, w)), w)
+        if isinstance(a, Const) and OPS[name].commutative:
+            a, b = b, a  # a literal is read as the second source, wherever it stands
         if isinstance(b, Const) and b.bits == 0 and name in (
                 "iadd", "isub", "ior", "ixor", "shl", "shr_u", "shr_s"):
             return a
-        if isinstance(a, Const) and a.bits == 0 and name in ("iadd", "ior", "ixor"):
-            return b
-        if name == "iand":
-            for x, y in ((a, b), (b, a)):
-                if isinstance(x, Const) and x.bits == (1 << w) - 1:
-                    return y
-                if isinstance(x, Const) and x.bits == 0:
-                    return x
+        if name == "iand" and isinstance(b, Const) and b.bits in (0, (1 << w) - 1):
+            return b if b.bits == 0 else a
         halves = self._on_pack(name, a, b, w)
         return halves if halves is not None else self.pure(name, w, (a, b), w)
 
     def _on_pack(self, name: str, a: Source, b: Source, w: int) -> Source | None:
         """Shifts and masks that only move the parts of a pack."""
-        for x, n in ((a, b), (b, a)) if name == "iand" else ((a, b),):
-            found = self.definition(x)
-            if found is None or found[0] != "pack" or w != 32 or not isinstance(n, Const):
-                continue
-            if name == "iand" and n.bits in (0xFFFF, 0xFF):
-                return self.zext(self.extract(x, 0, n.bits.bit_length()), w)
-            if name == "iand" and n.bits == 0xFFFF0000:
-                return self.pack(Const(0, 16), self.extract(x, 16, 16))
-            if name == "shr_u" and n.bits in (8, 16, 24):
-                return self.zext(self.extract(x, n.bits, w - n.bits), w)
-            if name == "shl" and n.bits == 16:
-                return self.pack(Const(0, 16), self.extract(x, 0, 16))
+        found = self.definition(a)
+        if found is None or found[0] != "pack" or w != 32 or not isinstance(b, Const):
+            return None
+        if name == "iand" and b.bits in (0xFFFF, 0xFF):
+            return self.zext(self.extract(a, 0, b.bits.bit_length()), w)
+        if name == "iand" and b.bits == 0xFFFF0000:
+            return self.pack(Const(0, 16), self.extract(a, 16, 16))
+        if name == "shr_u" and b.bits in (8, 16, 24):
+            return self.zext(self.extract(a, b.bits, w - b.bits), w)
+        if name == "shl" and b.bits == 16:
+            return self.pack(Const(0, 16), self.extract(a, 0, 16))
         return None
 
     def _float_bit(self, a: Source) -> Source | None:
