@@ -297,21 +297,23 @@ def _ldmatrix(op: Op) -> Callable[..., None]:
         address = np.broadcast_to(address, (address.shape[0], m.T))
         lane = m.lane_index % m.width
         for i, d in enumerate(op.dst):
-            halves: list[V] = []
-            for k in range(2):
-                if attr.trans:
-                    row, col = 2 * (lane % 4) + k, lane // 4
-                else:
-                    row, col = lane // 4, 2 * (lane % 4) + k
-                source = 8 * i + row + m.warp_base
-                start = address[:, source[0]]
-                halves.append(load_from(m, "shared", _unwindow(start) + (2 * col).astype(np.uint64),
-                                        on, 16, 2))
-                if k == 0 and (start & np.uint64(15)).any() and on is None:
+            parts: list[V] = []
+            for row, col, bits in _pieces(lane, attr.trans):
+                start = address[:, (8 * i + row + m.warp_base)[0]]
+                if (start & np.uint64(15)).any() and on is None:
                     raise m.unsupported("misaligned", "an ldmatrix row is not aligned to 16 bytes")
-            m.put(d, make_pack(halves), on, op.guard is not None)
+                parts.append(load_from(m, "shared", _unwindow(start) + (2 * col).astype(np.uint64),
+                                       on, bits, bits // 8))
+            m.put(d, make_pack(parts), on, op.guard is not None)
 
     return run
+
+
+def _pieces(lane: NDArray[np.int64], trans: bool) -> list[tuple[Any, Any, int]]:
+    """A lane's part of an 8x8 matrix of b16, (row, column, bits): neighbours in one access."""
+    if trans:
+        return [(2 * (lane % 4) + k, lane // 4, 16) for k in range(2)]
+    return [(lane // 4, 2 * (lane % 4), 32)]
 
 
 def _whole_warps(m: Machine, on: Mask) -> None:
@@ -336,15 +338,10 @@ def _stmatrix(op: Op) -> Callable[..., None]:
         address = np.broadcast_to(address, (address.shape[0], m.T))
         lane = m.lane_index % m.width
         for i, v in enumerate(values[1:]):
-            for k in range(2):
-                half = split(v, 16 * k, 16)
-                if attr.trans:
-                    row, col = 2 * (lane % 4) + k, lane // 4
-                else:
-                    row, col = lane // 4, 2 * (lane % 4) + k
-                source = 8 * i + row + m.warp_base
-                start = _unwindow(address[:, source[0]])
-                store_to(m, "shared", start + (2 * col).astype(np.uint64), half, on, 2)
+            for k, (row, col, bits) in enumerate(_pieces(lane, attr.trans)):
+                start = _unwindow(address[:, (8 * i + row + m.warp_base)[0]])
+                store_to(m, "shared", start + (2 * col).astype(np.uint64),
+                         split(v, bits * k, bits), on, bits // 8)
 
     return run
 

@@ -24,6 +24,7 @@ from checker.replay.facts import (
     EXCH,
     FORM_SHIFT,
     MNZ,
+    NULL,
     OPQ,
     PENDING,
     POISON,
@@ -36,6 +37,8 @@ from checker.replay.facts import (
 from checker.replay.hashing import U64, combine, combine_all, const_hash, key
 from checker.replay.integers import bounded_form, form, magnitude_bound, sum_terms
 from checker.replay.machine import EMPTY, Machine, Step
+from checker.replay.nulls import open_null, with_null
+from checker.replay.operands import choose
 from checker.replay.values import Conc, Hash, V, hash_of, make_pack, pred_bits, split
 
 __all__ = ["step"]
@@ -254,20 +257,24 @@ def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
     poison = _poison(a, b, acc, fragment, m)
     ea, za = _elements(model, a, model.a_type)
     eb, zb = _elements(model, b, model.b_type)
+    na, nb = _null_elements(a, model.a_type), _null_elements(b, model.b_type)
     start = acc
     if model.chain == "add":
         acc = _zero()
     for ks in model.steps:
         part = list(ks)
         total = _products(ea, eb, part, model.symmetric)
-        none = None
+        none = null = None
         if za is not None and zb is not None:
             both = np.matmul(za[..., part].astype(np.float32), zb[..., part, :].astype(np.float32))
             if both.any():
                 if model.symmetric:
                     total = total - _ZERO_SQUARE * both.astype(np.uint64)
                 none = to_fragment(both == len(part), fragment, m)
-        acc = _one_step(model, acc, to_fragment(total, fragment, m), none)
+        if na is not None or nb is not None:
+            null = to_fragment(np.broadcast_to(_all_null(na, nb, part), total.shape[1:]),
+                               fragment, m)
+        acc = _one_step(model, acc, to_fragment(total, fragment, m), none, null)
     if model.chain == "add":
         mode = FloatMode(model.acc_type)
         shape = (fragment.row.shape[1], m.B, m.T)
@@ -321,21 +328,87 @@ def _products(a: U64, b: U64, part: list[int], symmetric: bool) -> U64:
     return np.asarray(np.matmul(np.ascontiguousarray(x), np.ascontiguousarray(y)))
 
 
-def _one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
+def _null_elements(tile: Tile, type_name: str) -> Any:
+    """The elements that are a zero or a NaN, None if there are none."""
+    h, f = tile
+    if isinstance(f, int) and not f & (CONC | NULL):
+        return None
+    magnitude = np.uint64((1 << (ids.FLOAT_BITS.get(type_name, 8) - 1)) - 1)
+    null = (np.asarray(f & NULL) != 0) | ((np.asarray(f & CONC) != 0) & (h[1] & magnitude == 0))
+    return np.broadcast_to(null, h.shape[1:]) if null.any() else None
+
+
+def _all_null(a: Any, b: Any, part: list[int]) -> NDArray[np.bool_]:
+    """Where each product of a step has a factor that is a zero or a NaN."""
+    if b is None:
+        return np.asarray(a[..., part].all(axis=-1, keepdims=True))
+    if a is None:
+        return np.asarray(b[..., part, :].all(axis=-2, keepdims=True))
+    return np.asarray(np.matmul((~a[..., part]).astype(np.float32),
+                                (~b[..., part, :]).astype(np.float32)) == 0)
+
+
+def _one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any, null: Any
               ) -> tuple[U64, Facts]:
-    """One rounding step; `none`: lanes in which nothing but zeros was added."""
+    """One rounding step; `none`, `null`: lanes whose products are all +0 * +0, all zero or NaN.
+
+    A null step leaves its accumulator alone but for a NaN: once is enough, and it may come last.
+    """
+    out = _plain_step(model, acc, total, none)
+    opened = open_null(acc)
+    if opened is None and (null is None or not null.any()):
+        return out
+    here = np.zeros((1, 1, 1), dtype=bool) if null is None else null
+    lanes, inner, z = opened or (np.zeros((1, 1, 1), dtype=bool), acc, acc[0])
+    if opened is not None:
+        bare = _plain_step(model, choose(lanes, inner, acc), total, none)
+        move = lanes & ~here & (np.asarray(bare[1] & MNZ) == 0)
+        if move.any():
+            late = with_null(bare, (z, (acc[1] & POISON) | MNZ), move)
+            out = choose(move, late, out)
+    if null is not None:
+        what = combine(key("null step"), total)
+        still = here & _kept(model, acc, _minus_zero(model, acc))
+        if none is not None:
+            still = still & ~none
+        fresh = still & ~lanes
+        if fresh.any():
+            out = choose(fresh, with_null(acc, (what, MNZ), fresh), out)
+        same = still & lanes & (z == what).all(axis=0)
+        if same.any():
+            out = choose(same, acc, out)
+    return out
+
+
+def _minus_zero(model: StepModel, acc: tuple[U64, Facts]) -> Facts:
+    """MNZ where the accumulator may be -0, known bits looked at."""
     h, f = acc
     may = f & MNZ
-    if not (isinstance(f, int) and not f & CONC):
-        minus = (np.asarray(f & CONC) != 0) & (h[1] == np.uint64(
-            1 << (ids.FLOAT_BITS.get(model.acc_type, 32) - 1)))
-        may = may | np.where(minus, np.uint32(MNZ), np.uint32(0)) if np.any(minus) else may
+    if isinstance(f, int) and not f & CONC:
+        return may
+    minus = (np.asarray(f & CONC) != 0) & (h[1] == np.uint64(
+        1 << (ids.FLOAT_BITS.get(model.acc_type, 32) - 1)))
+    return may | np.where(minus, np.uint32(MNZ), np.uint32(0)) if np.any(minus) else may
+
+
+def _kept(model: StepModel, acc: tuple[U64, Facts], may: Facts) -> NDArray[np.bool_]:
+    """Lanes whose accumulator a step of zeros leaves as it is."""
+    h, f = acc
+    kept = np.asarray(may) == 0
+    if not model.keeps_accumulator:  # the step itself cuts or flushes all but a zero
+        kept = kept & (np.asarray(f & CONC) != 0) & (h[1] == np.uint64(0))
+    return np.asarray(kept)
+
+
+def _plain_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
+                ) -> tuple[U64, Facts]:
+    """The step's hash; lanes of `none` keep their accumulator where it is not -0."""
+    h, f = acc
+    may = _minus_zero(model, acc)
     out = combine(key(f"mma step {model.id}"), h, total)
     facts: Facts = may | QUIET
     if none is not None:
-        skip = none & (np.asarray(may) == 0)
-        if not model.keeps_accumulator:  # the step itself cuts or flushes all but a zero
-            skip = skip & (np.asarray(f & CONC) != 0) & (h[1] == np.uint64(0))
+        skip = none & _kept(model, acc, may)
         if skip.any():
             out = np.where(skip, h, out)
             facts = np.where(skip, np.uint32(f) if isinstance(f, int) else f,

@@ -20,6 +20,7 @@ from checker.replay.nulls import forget_nulls
 from checker.replay.result import ReplayResult, Unsupported, map_digest
 from checker.replay.sync import WAITS, WAKES
 from checker.replay.trees import Domain, Trees
+from checker.replay.values import WHOLES
 from checker.results import Opaque, Reason
 
 __all__ = ["DEFAULT_FUEL", "replay"]
@@ -48,6 +49,7 @@ def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str 
         return ReplayResult(program.name, domain, map_digest(launch.digest(), {}), {},
                             unsupported=Reason("too-large", large))
     forget_nulls()
+    WHOLES.clear()
     memory = Globals(program, launch, inputs)
     for site, message in program.findings:
         memory.report_at("text", message, site)

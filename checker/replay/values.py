@@ -20,6 +20,7 @@ from checker.replay.facts import (
     HF,
     MNZ,
     POISON,
+    QUIET,
     UNDEF,
     WIDE_BF16,
     Facts,
@@ -39,10 +40,12 @@ from checker.replay.hashing import (
     extract_offset,
     key,
 )
+from checker.replay.ledger import Ledger
 
 __all__ = [
-    "Conc", "Hash", "Pack", "V", "bits_of", "const", "forget", "hash_of", "lane_hash", "make_pack",
-    "map_lanes", "mark", "merge", "ones", "pred_bits", "resize", "split", "undefined",
+    "WHOLES", "Conc", "Hash", "Pack", "V", "bits_of", "const", "forget", "hash_of", "lane_hash",
+    "make_pack", "map_lanes", "mark", "merge", "ones", "pred_bits", "remember_whole", "resize",
+    "split", "undefined",
 ]
 
 @dataclass(slots=True)
@@ -99,6 +102,16 @@ class Pack:
 
 
 V = Conc | Hash | Pack
+
+WHOLES = Ledger(1)  # facts of values that went into memory in parts
+
+
+def remember_whole(h: U64, f: Facts) -> None:
+    """A value is cut into parts that memory keeps apart: its facts hold when they meet again."""
+    telling = np.asarray(f & ~np.uint32(POISON | MNZ | QUIET | CONC))
+    if telling.any():
+        WHOLES.record(h, [f & ~np.uint32(POISON)], telling != 0)
+
 
 # --- constants ---------------------------------------------------------------------------------
 
@@ -282,6 +295,10 @@ def _rejoin(pairs: list[tuple[U64, Facts]], widths: list[int], whole: int, known
         agree = agree & (origin == other)
     if agree.any():
         f = facts_where(agree, origin, f)
+    found = None if agree.all() else WHOLES.find(candidate)
+    if found is not None:
+        lanes, (facts,) = found
+        f = facts_where(same & lanes & ~agree, facts.astype(np.uint32) | (f & POISON), f)
     return np.where(same, candidate, generic), f
 
 

@@ -1,0 +1,54 @@
+"""What is known of a value by its hash: rows of words, found again wherever the hash turns up.
+
+In: hashes of any lane shape with words of payload. Out: which of some hashes are known, and their
+payload. A hash stands for one value, so what was true of it once is true of it in any lane.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.replay.hashing import U64
+
+__all__ = ["Ledger"]
+
+_MOST = 1 << 21  # rows remembered in one replay
+
+
+class Ledger:
+    """Payloads by hash; `clear` starts a replay, so that its answer depends on nothing before."""
+
+    def __init__(self, payload: int) -> None:
+        self.payload = payload
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.rows = np.zeros((2 + self.payload, 0), dtype=np.uint64)
+        self.fresh: list[NDArray[np.uint64]] = []
+        self.count = 0
+
+    def record(self, h: U64, payload: list[Any], lanes: Any) -> None:
+        """Remember the payload of these lanes' hashes."""
+        words = np.broadcast_arrays(h[0], h[1], *payload, np.asarray(lanes, dtype=bool))
+        rows = np.stack([np.asarray(w[words[-1]], dtype=np.uint64) for w in words[:-1]])
+        if rows.shape[1] and self.count + rows.shape[1] <= _MOST:
+            self.fresh.append(rows)
+            self.count += rows.shape[1]
+
+    def find(self, h: U64) -> tuple[NDArray[np.bool_], NDArray[np.uint64]] | None:
+        """Which of these hashes are known, and their payloads (payload, *lanes)."""
+        if not self.count:
+            return None
+        if self.fresh:
+            rows = np.concatenate([self.rows, *self.fresh], axis=1)
+            _, first = np.unique(rows[0], return_index=True)
+            self.rows, self.fresh = rows[:, first], []
+            self.count = len(first)
+        at = np.minimum(np.searchsorted(self.rows[0], h[0]), self.rows.shape[1] - 1)
+        found = self.rows[:, at]
+        known = (found[0] == h[0]) & (found[1] == h[1])
+        return (known, found[2:]) if known.any() else None
