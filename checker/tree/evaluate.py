@@ -440,13 +440,12 @@ class _Substitution:
         self.moved: dict[Node, Poly] = {}
 
     def terms(self, poly: Poly) -> Terms:
-        pivots = self.rewriter.pivots
         touched = False
         for mono in poly.terms:
             for atom in mono:
-                if atom in pivots:
+                if self.scope.pivot(atom) is not None:
                     touched = True
-                elif self.rewriter.recast(atom):
+                elif self.scope.recast(atom):
                     touched = True
                     if atom not in self.moved:
                         self.moved[atom] = self._widened(atom)
@@ -476,7 +475,7 @@ class _Substitution:
 
     def _replaced(self, poly: Poly) -> Terms:
         from checker.tree.rewrite import Conflict
-        pivots, moved = self.rewriter.pivots, self.moved
+        pivot_of, moved = self.scope.pivot, self.moved
         out: Terms = {}
         # (factors still to look at, factors that stay, numerator, denominator)
         work: list[tuple[tuple[Node, ...], tuple[Node, ...], Any, int]] = [
@@ -484,7 +483,7 @@ class _Substitution:
         steps = 0
         while work:
             mono, made, c, den = work.pop()
-            at = next((i for i, a in enumerate(mono) if a in pivots or a in moved), None)
+            at = next((i for i, a in enumerate(mono) if a in moved or pivot_of(a)), None)
             if at is None:
                 _collect(out, join(mono, made), c, den, poly.width)
                 continue
@@ -495,7 +494,8 @@ class _Substitution:
                     product = coef_mul(c, c2, poly.width if den == 1 else 0)
                     work.append((rest, join(made, m), product, den))
                 continue
-            pivot = pivots[mono[at]]
+            pivot = pivot_of(mono[at])
+            assert pivot is not None
             divided = _divide(c, pivot.scale)
             if divided is not None:
                 c, step = divided, 1

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.tree import evaluate
+from checker.tree.chains import one_step
 from checker.tree.hashing import Hash, collapse, finish, key, mix, ordered
 from checker.tree.nodes import LOW_BITS, Forest, Fuel, Node
 from checker.tree.rewrite import Rewriter, Scope
@@ -32,7 +33,8 @@ class Fold:
     `cond` at counter k allows step k + 1).
 
     phis[i] starts as inits[i] and becomes steps[i]; `out` is the value asked for: an expression
-    over the last iteration's phis (in `while` form: the phis after the loop).
+    over the last iteration's phis (in `while` form: the phis after the loop). ratio: the counter
+    inside runs over c, and stands for c / ratio in the nodes (`checker.tree.chains`).
     """
 
     form: str
@@ -44,6 +46,7 @@ class Fold:
     out: Node
     level: int
     start: Node | None = None  # in `while` form: the condition at counter 0
+    ratio: int = 1
 
     def parts(self) -> list[Node]:
         """Every node inside."""
@@ -101,7 +104,7 @@ class Body:
         self.bits = self.around.bits if self.around is not None else 0
         for p in fold.phis:
             self.bits |= p.deps & ~LOW_BITS
-        self.region = scope.region.inside(fold.counter, f"kappa level {fold.level}")
+        self.region = scope.region.inside(fold.counter, f"kappa level {fold.level}", fold.ratio)
         self.plan = self._plan()
         self.memo: dict[Node, tuple[Hash, Hash | None]] = {}
         self.kept: dict[Node, Hash] = {}
@@ -355,6 +358,7 @@ def make_fold(forest: Forest, rewriter: Rewriter, form: str, counter: Node, phis
     kept = Fold(form, counter, tuple(phis[i] for i in needed), tuple(inits[i] for i in needed),
                 tuple(steps[i] for i in needed), cond, out,
                 _level([cond, out, *(steps[i] for i in needed)]), start)
+    kept = one_step(rewriter, kept)
     bound = counter.deps
     for p in kept.phis:
         bound |= p.deps

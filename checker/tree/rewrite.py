@@ -65,24 +65,48 @@ class Facts:
 
 
 class Region:
-    """The outside of all loops, or the inside of one: there its counter has a name by level."""
+    """The outside of all loops, or the inside of one: there its counter has a name by level.
+
+    pivot: where the nodes' counter stands for (c - offset) / scale, c being the loop's own.
+    """
 
     def __init__(self, outer: Region | None = None, counter: Node | None = None,
-                 name: Hash | None = None) -> None:
+                 name: Hash | None = None, pivot: Pivot | None = None) -> None:
         self.outer = outer
         self.counter = counter
         self.name = name
+        self.pivot = pivot
         self.bits = counter.deps & ~LOW_BITS if counter is not None else 0
         self.tables: dict[Node, _Table] = {}
         self.pending: dict[Node, list[Numbers]] = {}
-        self.counted: dict[tuple[Node, str], Region] = {}
+        self.counted: dict[Any, Region] = {}
 
-    def inside(self, counter: Node, name: str) -> Region:
+    def inside(self, counter: Node, name: str, ratio: int = 1, offset: int = 0) -> Region:
         """Return the region inside a loop with this counter, made once."""
-        made = self.counted.get((counter, name))
+        made = self.counted.get((counter, name, ratio, offset))
         if made is None:
-            made = self.counted[(counter, name)] = Region(self, counter, key(name))
+            pivot = Pivot(counter, counter, ratio, offset) if ratio > 1 or offset else None
+            made = self.counted[(counter, name, ratio, offset)] = Region(
+                self, counter, key(name), pivot)
         return made
+
+    def pivot_of(self, atom: Node) -> Pivot | None:
+        """Return what a counter stands for here."""
+        at: Region | None = self
+        while at is not None:
+            if at.counter is atom:
+                return at.pivot
+            at = at.outer
+        return None
+
+    def recasts(self, atom: Node) -> bool:
+        """Tell whether counters that stand for fractions change a widened sum."""
+        at: Region | None = self
+        while at is not None:
+            if at.pivot is not None and atom.deps & at.bits:
+                return True
+            at = at.outer
+        return False
 
 
 class _Table:
@@ -142,11 +166,21 @@ class Scope:
         """Ask for a polynomial's atoms."""
         for mono in poly.terms:
             for atom in mono:
-                if self.rewriter.recast(atom):
+                if self.recast(atom):
                     assert atom.poly is not None
                     self.need_poly(atom.poly)
                 else:
                     self.need(atom)
+
+    def pivot(self, atom: Node) -> Pivot | None:
+        """Return what an atom of a polynomial stands for here."""
+        return self.rewriter.pivots.get(atom) or self.region.pivot_of(atom)
+
+    def recast(self, atom: Node) -> bool:
+        """Tell whether an atom is a widened sum that pivots change."""
+        return atom.op in ("sext", "zext") and atom.poly is not None \
+            and atom not in self.rewriter.symbols \
+            and (bool(atom.deps & self.rewriter.reach) or self.region.recasts(atom))
 
     def poly_hash(self, poly: Poly) -> Hash:
         """Return the hash of a polynomial for each pair."""
@@ -231,11 +265,6 @@ class Rewriter:
         if region.outer is None and not self.columns_of(node.deps)[0]:
             return None
         return region
-
-    def recast(self, atom: Node) -> bool:
-        """Tell whether an atom is a widened sum that pivots change."""
-        return atom.op in ("sext", "zext") and atom.poly is not None \
-            and atom not in self.symbols and bool(atom.deps & self.reach)
 
     def _keys(self, node: Node, scope: Scope) -> Numbers:
         number = self.contexts.narrow(scope.mask, self.columns_of(node.deps)[1], scope.number)
@@ -325,6 +354,12 @@ class Rewriter:
         """Return pairs of lanes and contexts (row numbers of the table)."""
         mask = (1 << self.contexts.table.shape[1]) - 1
         return Scope(self, self.root, mask, lane, self.contexts.projection(mask)[0][context], sure)
+
+    def inside(self, counter: Node, ratio: int, offset: int) -> Scope:
+        """Return all lanes inside a loop whose counter stands for (c - offset) / ratio."""
+        scope = self.everywhere()
+        scope.region = self.root.inside(counter, "kappa", ratio, offset)
+        return scope
 
     def h(self, node: Node) -> Hash:
         """Return the hash of a node in every lane under the first context, [2, 1 | lanes]."""

@@ -152,7 +152,8 @@ class MatrixOps:
         symmetric = "sum" if model.symmetric else "list"
         text = f"{model.id}|{model.a_type}|{model.b_type}|{sign}{symmetric}|{attr.denorm}"
         negative = acc.may_neg_zero or model.kind != "fused"
-        return forest.make("mma", text, width=acc.width, args=(acc, a, b), may_neg_zero=negative)
+        return forest.make("mma", text, width=acc.width, args=(acc, a, b), extra=model,
+                           may_neg_zero=negative)
 
     def _part(self, row: Node, step: tuple[int, ...]) -> Node:
         """Return the elements of one rounding step."""

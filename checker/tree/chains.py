@@ -1,0 +1,179 @@
+"""Loops that take several like steps an iteration, as loops of one step.
+
+In: a fold with one accumulator. Out: the same fold with `ratio` iterations for one where
+  * its step is a chain of n = ratio * m operations, each on the result of the one before;
+  * the j-th m of them at counter k are the first m at counter k + j / ratio, as trees: then with
+    c = ratio * k + j they are one step of c;
+  * the loop goes on while P - s * k >= 0, so that the finer loop goes on while P - (s / ratio) * c
+    >= 0; and what the coarse loop does beyond that (in its last iteration) changes nothing, because
+    all it adds is masked to zero there.
+So the width of a block of k leaves the tree, and a masked tail with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checker.core import FloatMode
+from checker.tree.logic import Logic
+from checker.tree.nodes import Node
+from checker.tree.poly import Poly, constant
+
+if TYPE_CHECKING:
+    from checker.tree.folds import Fold
+    from checker.tree.rewrite import Rewriter, Scope
+
+__all__ = ["one_step"]
+
+MAX_CHAIN = 256
+
+
+def one_step(rewriter: Rewriter, fold: Fold) -> Fold:
+    """Return the fold with one step an iteration, or the fold as it is."""
+    if len(fold.phis) != 1 or fold.out is not fold.phis[0] or fold.inits[0].may_neg_zero:
+        return fold
+    chain = _chain(fold)
+    speed = _speed(fold)
+    if chain is None or len(chain) < 2 or speed is None:
+        return fold
+    kinds = [(node.op, node.attr) for node in chain]
+    for m in range(1, len(chain) // 2 + 1):
+        ratio = len(chain) // m
+        if len(chain) % m or speed % ratio or kinds[m:] != kinds[:-m]:
+            continue
+        beyond = _Beyond(rewriter.logic, fold, speed // ratio)
+        if all(beyond.adds_nothing(node, i // m) for i, node in enumerate(chain) if i >= m) \
+                and _alike(rewriter, fold, chain, m, ratio):
+            return replace(fold, steps=(chain[m - 1],), ratio=ratio)
+    return fold
+
+
+def _chain(fold: Fold) -> list[Node] | None:
+    """Return the operations from the accumulator to its next value."""
+    phi = fold.phis[0]
+    chain: list[Node] = []
+    node = fold.steps[0]
+    while node is not phi:
+        if len(chain) >= MAX_CHAIN or not _carries(node):
+            return None
+        inner = [a for a in node.args if a.deps & phi.deps]
+        if len(inner) != 1:
+            return None
+        if node.op == "mma" and inner[0] is not node.args[0]:
+            return None
+        chain.append(node)
+        node = inner[0]
+    if fold.cond.deps & phi.deps:
+        return None
+    return chain[::-1]
+
+
+def _carries(node: Node) -> bool:
+    """Tell whether x -> op(x, ...) keeps an x that is not -0 so, and x where it adds zeros."""
+    if node.op == "mma":
+        return node.extra.kind == "fused" and bool(node.extra.keeps_accumulator)
+    mode = node.extra
+    return node.op == "fadd" and isinstance(mode, FloatMode) and mode.denorm == "keep" \
+        and mode.rnd in ("rn", "rz") \
+        and not (mode.saturate or mode.relu or mode.xorsign_abs)
+
+
+def _speed(fold: Fold) -> int | None:
+    """Return s where the loop goes on while P - s * k >= 0."""
+    p = fold.cond
+    if p.op != "ge0" or p.poly is None:
+        return None
+    c = p.poly.terms.get((fold.counter,))
+    others = [m for m in p.poly.terms if m != (fold.counter,)]
+    if c is None or isinstance(c, np.ndarray) or c >= 0 \
+            or any(a.deps & fold.counter.deps for m in others for a in m):
+        return None
+    return int(-c)
+
+
+def _alike(rewriter: Rewriter, fold: Fold, chain: list[Node], m: int, ratio: int) -> bool:
+    """Tell whether the j-th m operations at counter (c - j) / ratio are the same for all j."""
+    phi = fold.phis[0]
+    scopes: list[Scope] = [rewriter.inside(fold.counter, ratio, j) for j in range(ratio)]
+    operands = [[a for a in node.args if not a.deps & phi.deps] for node in chain]
+    for i, found in enumerate(operands):
+        for a in found:
+            scopes[i // m].need(a)
+    rewriter.run()
+    for i in range(m, len(chain)):
+        for a, b in zip(operands[i], operands[i % m], strict=True):
+            one, two = scopes[i // m].of(a), scopes[0].of(b)
+            if not bool((one == two).all()):
+                return False
+    return True
+
+
+class _Beyond:
+    """What holds in the coarse loop's last iteration beyond the finer loop's end."""
+
+    def __init__(self, logic: Logic, fold: Fold, speed: int) -> None:
+        self.logic = logic
+        self.fold = fold
+        self.speed = speed
+        self.known: dict[tuple[Node, int, bytes], bool] = {}
+        assert fold.cond.poly is not None
+        self.bound: Poly = fold.cond.poly
+
+    def adds_nothing(self, node: Node, j: int) -> bool:
+        """Tell whether a chain's operation adds zeros where P - s * (ratio * k + j) < 0."""
+        phi = self.fold.phis[0]
+        rest = [a for a in node.args if not a.deps & phi.deps]
+        every = np.arange(self.logic.forest.lanes)
+        return bool(rest) and all(self._zero(a, j, every) for a in rest)
+
+    def _zero(self, node: Node, j: int, lanes: Any) -> bool:
+        """Tell whether a value is +0 (a row: all its elements) there, in these lanes."""
+        if not len(lanes):
+            return True
+        memo = (node, j, lanes.tobytes())
+        if memo not in self.known:
+            self.known[memo] = False
+            self.known[memo] = self._is_zero(node, j, lanes)
+        return self.known[memo]
+
+    def _is_zero(self, node: Node, j: int, lanes: Any) -> bool:
+        table = node.table
+        if node.op == "int" and node.poly is not None:
+            return not node.poly.terms
+        if node.op == "gather" and table is not None:
+            return self._zero(node.args[0], j, np.unique(table[lanes]))
+        if node.op == "mux" and table is not None:
+            return all(self._zero(a, j, lanes[table[lanes] == i])
+                       for i, a in enumerate(node.args))
+        if node.op == "krow" and table is not None:
+            looked = table[:, lanes].reshape(-1, 2)
+            return all(self._zero(a, j, np.unique(looked[looked[:, 0] == i, 1]))
+                       for i, a in enumerate(node.args))
+        if node.op == "pack":
+            return all(self._zero(a, j, lanes) for a in node.args)
+        if node.op == "mma":  # zeros times zeros on zero
+            return node.extra.kind == "fused" and all(self._zero(a, j, lanes) for a in node.args)
+        if node.op == "select":
+            p, a, b = node.args
+            return (self._zero(b, j, lanes) and self._fails(p, j, lanes)) or (
+                self._zero(a, j, lanes) and self._fails(self.logic.negate(p), j, lanes))
+        return False
+
+    def _fails(self, p: Node, j: int, lanes: Any) -> bool:
+        """Tell whether a condition cannot hold there: P - s * (...) is at least what it tests."""
+        if p.op == "and":
+            return any(self._fails(q, j, lanes) for q in p.args)
+        if p.op == "or":
+            return all(self._fails(q, j, lanes) for q in p.args)
+        if p.op == "lanes" and p.table is not None:
+            return not bool(p.table[lanes].any())
+        if p.op != "ge0" or p.poly is None:
+            return False
+        gap = self.bound.sub(constant(0, j * self.speed)).sub(p.poly)
+        if not gap.is_const:
+            return False
+        c = gap.const
+        return bool((c[lanes] >= 0).all()) if isinstance(c, np.ndarray) else c >= 0
