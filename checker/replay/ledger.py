@@ -16,6 +16,7 @@ from checker.replay.hashing import U64
 __all__ = ["Ledger"]
 
 _MOST = 1 << 21  # rows remembered in one replay
+_SOME = 1 << 18  # rows after which repetitions are looked for
 
 
 class Ledger:
@@ -38,16 +39,20 @@ class Ledger:
         if rows.shape[1] and self.count + rows.shape[1] <= _MOST:
             self.fresh.append(rows)
             self.count += rows.shape[1]
+            if self.count - self.rows.shape[1] > _SOME:
+                self._settle()
+
+    def _settle(self) -> None:
+        rows = np.concatenate([self.rows, *self.fresh], axis=1)
+        _, first = np.unique(rows[0], return_index=True)
+        self.rows, self.fresh, self.count = rows[:, first], [], len(first)
 
     def find(self, h: U64) -> tuple[NDArray[np.bool_], NDArray[np.uint64]] | None:
         """Which of these hashes are known, and their payloads (payload, *lanes)."""
         if not self.count:
             return None
         if self.fresh:
-            rows = np.concatenate([self.rows, *self.fresh], axis=1)
-            _, first = np.unique(rows[0], return_index=True)
-            self.rows, self.fresh = rows[:, first], []
-            self.count = len(first)
+            self._settle()
         at = np.minimum(np.searchsorted(self.rows[0], h[0]), self.rows.shape[1] - 1)
         found = self.rows[:, at]
         known = (found[0] == h[0]) & (found[1] == h[1])

@@ -17,17 +17,7 @@ from checker.replay.facts import CONC, EXCH, MNZ, POISON, UNDEF, Mask
 from checker.replay.hashing import TAG, UNDEF_TAG, combine, key, mix
 from checker.replay.order import Order
 from checker.replay.result import Unsupported
-from checker.replay.values import (
-    Conc,
-    Hash,
-    Pack,
-    V,
-    hash_of,
-    make_pack,
-    ones,
-    remember_whole,
-    split,
-)
+from checker.replay.values import Conc, Hash, Pack, V, hash_of, make_pack, ones, split
 
 __all__ = ["Cells", "Report"]
 
@@ -83,7 +73,6 @@ class Cells:
             return
         times = self.g // granule
         whole = Hash(self.h.reshape(2, 1, -1), self.f.reshape(1, -1), 8 * self.g)
-        remember_whole(whole.h, whole.f)
         pieces = [hash_of(split(whole, 8 * granule * i, 8 * granule)) for i in range(times)]
         n = self.h.shape[1]
         self.h = np.stack([np.broadcast_to(h, (2, 1, n)) for h, _ in pieces],
@@ -158,11 +147,7 @@ class Cells:
         self._fit(step)
         base = block * self.stride + offset // self.g
         count = size // self.g
-        parts = [split(v, 8 * self.g * j, 8 * self.g) for j in range(count)]
-        for part in parts:
-            if isinstance(part, Hash) and part.src is not None and part.src[1] == 0:
-                remember_whole(*hash_of(part.src[0]))
-        pairs = [hash_of(part) for part in parts]
+        pairs = [hash_of(split(v, 8 * self.g * j, 8 * self.g)) for j in range(count)]
         shape = np.broadcast_shapes(base.shape, np.shape(warp),
                                     () if mask is None else mask.shape,
                                     *(h.shape[1:] for h, _ in pairs))

@@ -44,7 +44,7 @@ from checker.replay.ledger import Ledger
 
 __all__ = [
     "WHOLES", "Conc", "Hash", "Pack", "V", "bits_of", "const", "forget", "hash_of", "lane_hash",
-    "make_pack", "map_lanes", "mark", "merge", "ones", "pred_bits", "remember_whole", "resize",
+    "make_pack", "map_lanes", "mark", "merge", "ones", "pred_bits", "resize",
     "split", "undefined",
 ]
 
@@ -62,9 +62,8 @@ class Conc:
 class Hash:
     """128-bit tree hashes (2, b, t) and facts.
 
-    `src` is (value, lo) if this is a slice of it, `whole` that value's facts (0: unknown), which
-    survive merges; `made` is the integer operation that made it, for idioms (hints: the hash alone
-    decides what a value is).
+    `src` is (value, lo) if this is a slice of it; `made` is the integer operation that made it, for
+    idioms (hints: the hash alone decides what a value is).
     """
 
     h: U64
@@ -72,15 +71,12 @@ class Hash:
     w: int
     src: tuple[V, int] | None = None
     made: tuple[Any, ...] | None = None
-    whole: Facts = 0
 
     def __post_init__(self) -> None:
         if self.made is not None:
             forget(self.made)
         if type(self.f) is not int and np.ndim(self.f) == 0:
             self.f = int(self.f)
-        if type(self.whole) is not int and np.ndim(self.whole) == 0:
-            self.whole = int(self.whole)
 
 
 def forget(made: tuple[Any, ...]) -> None:
@@ -103,14 +99,13 @@ class Pack:
 
 V = Conc | Hash | Pack
 
-WHOLES = Ledger(1)  # facts of values that went into memory in parts
+WHOLES = Ledger(1)  # facts of values that were cut, by their hash: for when the parts meet again
 
 
-def remember_whole(h: U64, f: Facts) -> None:
-    """A value is cut into parts that memory keeps apart: its facts hold when they meet again."""
-    telling = np.asarray(f & ~np.uint32(POISON | MNZ | QUIET | CONC))
+def _remember_whole(v: Hash) -> None:
+    telling = np.asarray((v.f ^ MNZ) & ~np.uint32(POISON | QUIET | CONC)) != 0
     if telling.any():
-        WHOLES.record(h, [f & ~np.uint32(POISON)], telling != 0)
+        WHOLES.record(v.h, [v.f & ~np.uint32(POISON)], telling & (np.asarray(v.f & CONC) == 0))
 
 
 # --- constants ---------------------------------------------------------------------------------
@@ -240,7 +235,17 @@ def _fuse(low: V, high: V) -> V | None:
 
 
 def _join(v: Pack) -> Hash | Conc:
-    """Known bits; else the value the parts were cut from; else bf16 above zeros; else a join."""
+    """Known bits; else the value the parts were cut from; else bf16 above zeros; else a join.
+
+    More than two parts are joined half by half where a half ends between two of them.
+    """
+    at = 0
+    for i, part in enumerate(v.parts[:-1]):
+        at += part.w
+        if 2 * at == v.w and len(v.parts) > 2:
+            v = Pack(tuple(p[0] if len(p) == 1 else Pack(p, at)
+                           for p in (v.parts[: i + 1], v.parts[i + 1 :])), v.w)
+            break
     pairs = [hash_of(p) for p in v.parts]
     widths = [p.w for p in v.parts]
     whole = v.w
@@ -249,8 +254,7 @@ def _join(v: Pack) -> Hash | Conc:
         f = f | (pf & POISON)
     generic = combine_all(key(f"join {widths}"), [h for h, _ in pairs])
     known = [conc_mask(pf) for _, pf in pairs]
-    h, f = _rejoin(pairs, widths, whole, known, generic, f,
-                   [p.whole if isinstance(p, Hash) else 0 for p in v.parts])
+    h, f = _rejoin(pairs, widths, whole, known, generic, f)
     if widths == [16, 16] and known[0] is not False:
         (h0, _), (h1, f1) = pairs
         wide = known[0] & (h0[1] == 0) & ~np.asarray(known[1])
@@ -274,7 +278,7 @@ def _join(v: Pack) -> Hash | Conc:
 
 
 def _rejoin(pairs: list[tuple[U64, Facts]], widths: list[int], whole: int, known: list[Any],
-            generic: U64, f: Facts, origins: list[Facts]) -> tuple[U64, Facts]:
+            generic: U64, f: Facts) -> tuple[U64, Facts]:
     """Undo an extraction: all parts are slices of one value in these lanes."""
     if all(k is True for k in known):
         return generic, f
@@ -289,16 +293,10 @@ def _rejoin(pairs: list[tuple[U64, Facts]], widths: list[int], whole: int, known
         lo += w
     if not same.any():
         return generic, f
-    origin: Facts = origins[0]
-    agree: Any = np.asarray(origin != 0) & same
-    for other in origins[1:]:
-        agree = agree & (origin == other)
-    if agree.any():
-        f = facts_where(agree, origin, f)
-    found = None if agree.all() else WHOLES.find(candidate)
+    found = WHOLES.find(candidate)
     if found is not None:
         lanes, (facts,) = found
-        f = facts_where(same & lanes & ~agree, facts.astype(np.uint32) | (f & POISON), f)
+        f = facts_where(same & lanes, facts.astype(np.uint32) | (f & POISON), f)
     return np.where(same, candidate, generic), f
 
 
@@ -318,16 +316,18 @@ def split(v: V, lo: int, w: int) -> V:
         opened = pop_forms((v.h, v.f), WIDE_BF16)
         if opened:
             return split(_open_wide(v, opened[0][1], opened[0][2]), lo, w)
+    if lo == 0:
+        _remember_whole(v)
     off = extract_offset(lo, w, v.w)
     if isinstance(v.f, int):
-        return Hash(v.h + off, (v.f & POISON) | MNZ, w, (v, lo), None, v.f)
+        return Hash(v.h + off, (v.f & POISON) | MNZ, w, (v, lo))
     known = (v.f & CONC) != 0
     h = v.h + off
     if known.any():
         bits = (v.h[1] >> np.uint64(lo)) & np.uint64(ones(w))
         h = np.where(known, const_hash(bits), h)
     f = np.where(known, np.uint32(CONC), (v.f & POISON) | MNZ)
-    return Hash(h, f, w, (v, lo), None, v.f)
+    return Hash(h, f, w, (v, lo))
 
 
 def _split_pack(v: Pack, lo: int, w: int) -> V:
@@ -368,9 +368,7 @@ def merge(mask: Mask, new: V, old: V | None) -> V:
     if isinstance(new, Pack) or isinstance(old, Pack):
         return _merge_parts(mask, new, old)
     (hn, fn), (ho, fo) = hash_of(new), hash_of(old)
-    wn, wo = (v.whole if isinstance(v, Hash) else 0 for v in (new, old))
-    return Hash(np.where(mask, hn, ho), facts_where(mask, fn, fo), new.w, None, None,
-                facts_where(mask, wn, wo))
+    return Hash(np.where(mask, hn, ho), facts_where(mask, fn, fo), new.w)
 
 
 def _only(mask: Mask, v: V) -> V:
@@ -416,7 +414,7 @@ def mark(v: V, fact: int) -> V:
         return Pack(tuple(mark(p, fact) for p in v.parts), v.w)
     f = v.f | fact if isinstance(v.f, int) else np.where((v.f & CONC) != 0, v.f,
                                                          v.f | np.uint32(fact))
-    return Hash(v.h, f, v.w, None, None, v.whole)
+    return Hash(v.h, f, v.w)
 
 
 def map_lanes(v: V, fn: Callable[[NDArray[Any]], NDArray[Any]]) -> V:
@@ -424,6 +422,5 @@ def map_lanes(v: V, fn: Callable[[NDArray[Any]], NDArray[Any]]) -> V:
     if isinstance(v, Conc):
         return Conc(fn(v.bits), v.w, None if v.defined is None else fn(v.defined))
     if isinstance(v, Hash):
-        return Hash(fn(v.h), v.f if isinstance(v.f, int) else fn(v.f), v.w, None, None,
-                    v.whole if isinstance(v.whole, int) else fn(v.whole))
+        return Hash(fn(v.h), v.f if isinstance(v.f, int) else fn(v.f), v.w)
     return Pack(tuple(map_lanes(p, fn) for p in v.parts), v.w)
