@@ -356,6 +356,18 @@ class Emitter:
             at += found[2][1]
         return source if at == self.width(source) else None
 
+    def addends(self, lows: tuple[Source, Source], highs: tuple[Source, Source]
+                ) -> tuple[Source, Source]:
+        """Two 64-bit addends out of their halves, which a sum may take in either order."""
+        def known(lo: Source, hi: Source) -> bool:
+            return ((lo, hi) in self.pairs or self._whole((lo, hi)) is not None
+                    or self.entry_pair(lo, hi) is not None)
+
+        (x, y), (a, b) = lows, highs
+        if (known(x, b) or known(y, a)) and not (known(x, a) or known(y, b)):
+            a, b = b, a
+        return self.pack(x, a), self.pack(y, b)
+
     def _pair(self, lo: Source, hi: Source, total: int) -> Source | None:
         known = self.pairs.get((lo, hi))
         if known is not None:

@@ -15,7 +15,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import permutations
 from pathlib import Path
@@ -141,7 +141,7 @@ def judge_one(text: str, job: Job, base: Base) -> tuple[str, str]:
         program = api.program_of(text, isa=job.isa)
         fate = "harmless"
         for facts, before in zip(job.launches, base.runs, strict=True):
-            now = replay(program, Launch.from_json(facts), fuel=4 * before.steps + 1000)
+            now = _replayed(program, facts, before)
             if now.unsupported is not None:
                 return "not judged", now.unsupported.message
             if now.digest != before.digest:
@@ -155,6 +155,21 @@ def judge_one(text: str, job: Job, base: Base) -> tuple[str, str]:
     except SamebitsError as error:
         return "refused", str(error)
     return fate, ""
+
+
+def _replayed(program: Program, facts: dict[str, Any], before: ReplayResult) -> ReplayResult:
+    """The replay at the kernel's launch, with more shared memory where that does not suffice.
+
+    Like a grid, the size of dynamic shared memory belongs to the launch of each kernel.
+    """
+    fuel = 4 * before.steps + 1000
+    now = replay(program, Launch.from_json(facts), fuel=fuel)
+    if facts.get("shared") and any("shared memory" in f.message for f in now.findings):
+        more = {**facts, "shared": 4 * facts["shared"]}
+        again = replay(program, Launch.from_json(more), fuel=fuel)
+        if first_difference(before, again) is None and again.usable:
+            return replace(again, digest=before.digest)
+    return now
 
 
 def _says(reason: Reason) -> str:

@@ -10,6 +10,8 @@ import random
 import re
 from collections.abc import Callable
 
+from corpus.campaigns import gcn_rewrites
+
 _PTX_REGISTER = re.compile(r"%(rs|rd|r|fd|f|h|p|b|rq)(\d+)\b")
 _PTX_COMMUTE = re.compile(
     r"^(\s*(?:@!?%p\d+\s+)?(?:add|mul|mul\.lo|mul\.hi|mul\.wide|max|min|and|or|xor|fma|mad|"
@@ -94,43 +96,9 @@ def _named(line: str) -> list[str]:
     return re.findall(r"%[\w.]+", line.split("//")[0])
 
 
-def gcn_rename_kernel(text: str, rng: random.Random) -> str:
-    """Another kernel name."""
-    hit = re.search(r"\.amdhsa_kernel\s+([\w$]+)", text)
-    if not hit:
-        return text
-    return re.sub(rf"(?<![\w$]){re.escape(hit.group(1))}(?=\b|\.kd)",
-                  f"other_{rng.randrange(999)}", text)
-
-
-def gcn_strip_debug(text: str, rng: random.Random) -> str:
-    """No line information and no comments."""
-    kept = [line.split(";")[0] if line.startswith("\t") and '"' not in line else line
-            for line in text.split("\n")
-            if not line.lstrip().startswith((".loc", ".file", ";"))]
-    return "\n".join(kept)
-
-
-_GCN_COMMUTE = re.compile(
-    r"^(\t(?:v_add_f32|v_mul_f32|v_max_f32|v_min_f32|v_add_u32|v_and_b32|v_or_b32|v_xor_b32)_e64"
-    r"\s+\w+, )([-|\w]+), ([-|\w]+)(\s*;.*)?$")
-
-
-def gcn_commute(text: str, rng: random.Random) -> str:
-    """Operands of commutative operations exchanged (VOP3, where both may be anything)."""
-    out = []
-    for line in text.split("\n"):
-        hit = _GCN_COMMUTE.match(line)
-        if hit and rng.random() < 0.5:
-            line = f"{hit.group(1)}{hit.group(3)}, {hit.group(2)}"
-        out.append(line)
-    return "\n".join(out)
-
-
 REWRITES: dict[str, dict[str, Callable[[str, random.Random], str]]] = {
     "ptx": {"rename-registers": rename_registers, "rename-kernel": rename_kernel,
             "strip-debug": strip_debug, "add-debug": add_debug, "commute": commute,
             "reorder": reorder},
-    "gcn": {"rename-kernel": gcn_rename_kernel, "strip-debug": gcn_strip_debug,
-            "commute": gcn_commute},
+    "gcn": gcn_rewrites.REWRITES,
 }

@@ -125,6 +125,22 @@ def test_moved_argument_pointer_is_followed() -> None:
     assert "opaque" not in [op.name for op in program.ops]
 
 
+def _sums(low: str, high: str) -> list[str]:
+    """What an address made of s[4:5] and a shifted index is put together from."""
+    program = program_of(["s_load_dwordx2 s[4:5], s[0:1], 0x0", "s_waitcnt lgkmcnt(0)",
+                          "s_ashr_i32 s19, s2, 31", "s_mov_b32 s18, s2",
+                          "s_lshl_b64 s[18:19], s[18:19], 2", low, high,
+                          "s_load_dword s26, s[18:19], 0x0", "s_waitcnt lgkmcnt(0)",
+                          "v_mov_b32_e32 v10, s26"])
+    return sorted(op.name for op in program.ops if op.name in ("iadd", "pack", "extract"))
+
+
+def test_the_low_halves_of_a_sum_may_stand_in_either_order() -> None:
+    first = _sums("s_add_u32 s18, s4, s18", "s_addc_u32 s19, s5, s19")
+    assert _sums("s_add_u32 s18, s18, s4", "s_addc_u32 s19, s5, s19") == first
+    assert _sums("s_add_u32 s18, s18, s4", "s_addc_u32 s19, s19, s5") == first
+
+
 def test_preloaded_arguments_are_arguments() -> None:
     text = text_of(["v_mov_b32_e32 v10, s4"]).replace(
         ".amdhsa_user_sgpr_count 2", ".amdhsa_user_sgpr_count 6").replace(

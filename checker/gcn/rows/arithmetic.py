@@ -82,8 +82,8 @@ def v_addc_co(c: Context) -> None:
     cin = e.within(c.mask_source(4), c.m.exec)
     origin = e.carries.get(cin)
     if origin is not None and origin[0] == ("sub" if subtract else "add"):
-        x, y = e.pack(origin[1], a), e.pack(origin[2], b)
-        wide = e.sub(x, y, 64) if subtract else e.add(x, y, 64)
+        wide = (e.sub(e.pack(origin[1], a), e.pack(origin[2], b), 64) if subtract
+                else e.add(*e.addends((origin[1], origin[2]), (a, b)), 64))
         total = e.extract(wide, 32, 32)
         e.pairs.setdefault((origin[3], total), wide)
     elif subtract:

@@ -68,7 +68,7 @@ def s_addc_u32(c: Context) -> None:
     a, b, cin = c.src(1, "u32"), c.src(2, "u32"), c.m.read_scc()
     origin = c.m.carry
     if origin is not None and origin[0] == "add" and origin[4] == c.m.scc:
-        wide = e.add(e.pack(origin[1], a), e.pack(origin[2], b), 64)
+        wide = e.add(*e.addends((origin[1], origin[2]), (a, b)), 64)
         total = e.extract(wide, 32, 32)
         e.pairs.setdefault((origin[3], total), wide)
     else:
