@@ -18,6 +18,7 @@ from checker.tree.values import Value, Values, unsigned
 
 __all__ = ["Logic", "conjuncts"]
 
+_SIZES = frozenset({"param", "imin_s", "imax_s"})
 _FLIP = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
@@ -59,7 +60,7 @@ class Logic:
             inner = mono[0].poly
             sizes = [m for m in inner.terms if m and not all(a.op == "kappa" for a in m)]
             if len(sizes) != 1 or len(inner.terms) == 1 or len(sizes[0]) != 1 \
-                    or sizes[0][0].op != "param" or inner.terms[sizes[0]] != 1 \
+                    or sizes[0][0].op not in _SIZES or inner.terms[sizes[0]] != 1 \
                     or any(_size(v) > 1 << 20 for m, v in inner.terms.items()):
                 continue
             size = self.values.cast("sext", Poly(inner.width, {sizes[0]: 1}), inner.width)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from checker.core import OPS, Const, Op, Program
-from checker.tree.logic import Logic
+from checker.tree.logic import Logic, conjuncts
 from checker.tree.nodes import Forest, Node
-from checker.tree.poly import Poly, constant
+from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.rules import Floats
 from checker.tree.values import Value, Values
 from checker.walk.flow import Block, Flow, Loop, analyse
@@ -343,11 +343,9 @@ class Engine:
         value = self._wide(op.src[0])
         if value.width > source:
             value = self.values.extract(value, 0, source)
-        if op.name == "zext" and isinstance(value, Node) and value.op != "int":
-            self.put(op.dst[0], self.values.zext(self.values.poly(value, source), source, width))
-            return
         poly = self.values.poly(value, source)
-        widen = self.values.sext if op.name == "sext" else self.values.zext
+        widen = self.values.sext if op.name == "sext" or (
+            width > source >= 32 and self.nonnegative(poly)) else self.values.zext
         self.put(op.dst[0], widen(poly, source, width))
 
     def _trunc(self, op: Op) -> None:
@@ -423,7 +421,24 @@ class Engine:
         width = int("".join(ch for ch in kind if ch.isdigit()))
         a, b = self._wide(op.src[0]), self._wide(op.src[1])
         a, b = self.values.extract(a, 0, width), self.values.extract(b, 0, width)
-        self.put(op.dst[0], self.logic.compare(cond, kind[0] == "s", width, a, b))
+        signed = kind[0] == "s" or (width >= 32 and cond not in ("eq", "ne") and all(
+            self.nonnegative(self.values.poly(v, width)) for v in (a, b)))
+        self.put(op.dst[0], self.logic.compare(cond, signed, width, a, b))
+
+    def nonnegative(self, poly: Poly) -> bool:
+        """Tell whether a signed number is at least zero wherever this path leads."""
+        half = 1 << (poly.width - 1)
+        bounds = poly.range()
+        if bounds is not None and bounds[0] >= 0 and bounds[1] < half:
+            return True
+        path = conjuncts(self.state.path)
+        if not any(p.op == "ge0" for p in path) or poly.is_const:
+            return False
+        try:
+            wide = self.values.sext(poly, poly.width, 0)
+            return self.logic.implies(path, self.logic.at_least_zero(wide))
+        except TooLarge:
+            return False
 
     def _logic(self, op: Op) -> None:
         a, b = self.predicate(op.src[0]), self.predicate(op.src[1])

@@ -7,12 +7,13 @@ runs the general state and compares.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.nodes import Node
+from checker.tree.logic import conjuncts
+from checker.tree.nodes import SELECT_BIT, Node
 from checker.tree.poly import Poly, TooLarge
 from checker.tree.rewrite import Rewriter
 from checker.tree.values import Value
@@ -20,7 +21,7 @@ from checker.tree.values import Value
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["Generaliser", "Replacer", "dependent"]
+__all__ = ["Generaliser", "Given", "Replacer", "dependent"]
 
 
 def dependent(v: Value | None, mask: int) -> bool:
@@ -61,7 +62,7 @@ class Generaliser:
             return a
         left = {m: c for m, c in a.terms.items() if m not in b.terms}
         right = {m: c for m, c in b.terms.items() if m not in a.terms}
-        if not self._varying(gap):
+        if not self._varying(gap) or not (left or right):
             grown = Poly(a.width, {(self.kappa,): 1}).mul(gap)
             return a.add(grown)
         common = Poly(a.width, {m: c for m, c in a.terms.items() if m not in left})
@@ -76,7 +77,9 @@ class Generaliser:
             if found is None:
                 return None
             total = total.add(Poly(a.width, {found: 1}).scale(c))
-        return total if not right else None
+        if any(a.op == "load" or a.deps & self.kappa.deps for mono in right for a in mono):
+            return None
+        return total.add(Poly(a.width, {(self.kappa,): 1}).mul(Poly(a.width, right)))
 
     def _varying(self, gap: Poly) -> bool:
         """Whether the difference holds atoms that are better generalised themselves."""
@@ -206,6 +209,58 @@ def remake(engine: Engine, like: Node, args: list[Node], poly: Poly | None) -> N
     return forest.make(op, like.attr, width=like.width, args=args, poly=poly, table=like.table,
                        extra=like.extra, low=like.low, high=like.high,
                        may_neg_zero=like.may_neg_zero)
+
+
+class Given:
+    """Rebuilds values under conditions that hold: a select they decide is the chosen side.
+
+    Behind an exchange between lanes only conditions that all lanes share are known.
+    """
+
+    def __init__(self, engine: Engine, known: Iterable[Node]) -> None:
+        self.engine = engine
+        self.known = [k for p in known for k in conjuncts(p) if k.op != "lanes"]
+        shared = [k for k in self.known if k.uniform]
+        self.behind = self if len(shared) == len(self.known) else Given(engine, shared)
+        self.memo: dict[Node, Node] = {}
+
+    def value(self, v: Value | None) -> Value | None:
+        """Return a value under the conditions."""
+        return self.node(v) if isinstance(v, Node) else v
+
+    def node(self, root: Node) -> Node:
+        """Return a node under the conditions."""
+        if not self.known or not root.deps & SELECT_BIT:
+            return root
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in self.memo:
+                stack.pop()
+                continue
+            moved = node.op in ("gather", "krow")
+            kids = () if moved or node.op == "fold" else node.args
+            waiting = [k for k in kids if k.deps & SELECT_BIT and k not in self.memo]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            if moved:
+                args = [self.behind.node(a) for a in node.args]
+            else:
+                args = [self.memo.get(a, a) for a in (node.args if node.op != "fold" else ())]
+            self.memo[node] = self._made(node, args)
+        return self.memo[root]
+
+    def _made(self, node: Node, args: list[Node]) -> Node:
+        if node.op == "select":
+            p = self.engine.logic.given(args[0], self.known)
+            if p is not args[0]:
+                return self.engine.values.node(
+                    self.engine.values.select(p, args[1], args[2], node.width))
+        if node.op == "fold" or all(a is b for a, b in zip(args, node.args, strict=True)):
+            return node
+        return remake(self.engine, node, args, node.poly)
 
 
 class Replacer:

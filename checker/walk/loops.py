@@ -16,12 +16,14 @@ import numpy as np
 from checker.core import OPS
 from checker.tree.folds import make_fold
 from checker.tree.hashing import hash_ints, key
+from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly
 from checker.tree.rewrite import Pivot, Rewriter
 from checker.tree.values import Value
 from checker.walk.flow import Loop
-from checker.walk.general import Generaliser, Replacer, dependent
+from checker.walk.general import Generaliser, Given, Replacer, dependent
+from checker.walk.period import schedule
 from checker.walk.state import GiveUp, State
 
 if TYPE_CHECKING:
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["run_loop"]
 
-MAX_PERIOD = 8
-MAX_LEAD = 4
-MAX_EXACT = 4096
 
 
 @dataclass(slots=True)
@@ -75,7 +74,10 @@ class _Runner:
         self.kappa = forest.make("kappa", str(self.depth), width=32, low=0, high=(1 << 31) - 2,
                                  fresh_bit=True)
         self.carried = self._carried()
-        self.accumulators = [r for r in self.carried if r in self._cyclic()]
+        cyclic = self._cyclic()
+        self.accumulators = [r for r in self.carried if r in cyclic]
+        self.schedule = schedule(engine, loop, state, [r for r in self.carried
+                                                       if r not in self.accumulators])
         self.phis: dict[int, Node] = {}
         self.labels: dict[int, Any] = {}
         self.iterations: list[Iteration] = []
@@ -117,10 +119,11 @@ class _Runner:
         engine = self.engine
         snapshot = self._snapshot()
         self.world = snapshot[0]
-        exact = self._run_exactly(snapshot)
-        if exact is not None:
-            return exact
-        self._restore(snapshot)
+        if self.schedule.literal is not False:
+            exact = self._run_exactly()
+            if exact is not None:
+                return exact
+            self._restore(snapshot)
         for _ in range(24):
             again = self._prove()
             if again is not None:
@@ -128,7 +131,7 @@ class _Runner:
             self._restore(snapshot)  # more accumulators were found
         raise GiveUp("loop", "a loop whose state does not settle", engine.site)
 
-    def _run_exactly(self, snapshot: Any) -> list[tuple[int, State]] | None:
+    def _run_exactly(self) -> list[tuple[int, State]] | None:
         """Unroll a loop whose trip count is a small literal (no symbol decides)."""
         engine = self.engine
         first = self._iterate(self.entry.copy(), keep=True)
@@ -228,27 +231,20 @@ class _Runner:
         state = self._with_phis(self.entry)
         worlds = [engine.memory.snapshot()]
         starts = [state]
-        limit = MAX_LEAD + 2 * MAX_PERIOD
-        tried: set[tuple[int, int]] = set()
-        for _ in range(limit):
-            it = self._iterate(starts[-1].copy())
-            self.iterations.append(it)
-            if it.back is None:
-                raise GiveUp("loop", "a loop without a way back", engine.site)
-            if self._grow_accumulators(it) or self._split_labels(it):
-                return None
-            starts.append(self._with_phis(it.back))
-            worlds.append(it.world)
-            after = len(starts) - 1
-            for period in range(1, min(after, MAX_PERIOD) + 1):
-                lead = after - period
-                if lead > MAX_LEAD or (lead, period) in tried:
-                    continue
-                tried.add((lead, period))
-                proved = self._induction(starts, worlds, lead, period)
-                if proved is not None:
-                    return proved
+        for lead, period in self.schedule.tries():
             engine.memory.restore(worlds[-1])
+            while len(starts) <= lead + period:
+                it = self._iterate(starts[-1].copy())
+                self.iterations.append(it)
+                if it.back is None:
+                    raise GiveUp("loop", "a loop without a way back", engine.site)
+                if self._grow_accumulators(it) or self._split_labels(it):
+                    return None
+                starts.append(self._with_phis(it.back))
+                worlds.append(it.world)
+            proved = self._induction(starts, worlds, lead, period)
+            if proved is not None:
+                return proved
         raise GiveUp("loop", "no period of the loop's state was found", engine.site)
 
     def _grow_accumulators(self, it: Iteration) -> bool:
@@ -338,47 +334,81 @@ class _Runner:
         for it in everything:
             if len(it.exits) != 1:
                 raise GiveUp("loop", "a loop with several exits", self.engine.site)
-        first: Summary | None = self._template(runs[0], 0)
-        if period > 1 or lead:
-            first = self._common(runs, lead, period)
-        return first
+        if period == 1 and not lead:
+            header = self._header_exit(runs[0])
+            return self._template(runs[0], self._executed(runs[0].cond, header), header)
+        return self._common(runs, lead, period)
 
-    def _template(self, it: Iteration, _k: int) -> Summary:
+    def _executed(self, cond: Node, header: bool) -> list[Node]:
+        """Return what holds in every iteration that runs: the test that let it run."""
+        if header:
+            return [cond] if not cond.deps & self._phi_mask() else []
+        before = self._at(cond, Poly(32, {(self.kappa,): 1, (): -1}))
+        start = self._at(before, Poly(32, {}))
+        if self._closed(start) and self.engine.logic.implies(conjuncts(self.path), start) \
+                and not before.deps & self._phi_mask():
+            return [before]
+        return []
+
+    def _at(self, node: Node, counter: Poly) -> Node:
+        """Return a node at another value of the counter."""
+        return Replacer(self.engine, {self.kappa: counter}).node(node)
+
+    def _header_exit(self, it: Iteration) -> bool:
+        """Tell whether a loop tests before it steps: running values leave as they came."""
+        target, out = it.exits[0]
+        live = self.engine.flow.blocks[target].live_in
+        seen = [out.regs[r] is self.phis[r] for r in self.accumulators if live >> r & 1]
+        return all(seen) and bool(self._leaving(it))
+
+    def _leaving(self, it: Iteration) -> dict[int, Value | None]:
+        target, out = it.exits[0]
+        live = self.engine.flow.blocks[target].live_in
+        return {r: v for r, v in enumerate(out.regs)
+                if live >> r & 1 and (v is not self.entry.regs[r] or r in self.phis)}
+
+    def _template(self, it: Iteration, facts: list[Node], header: bool) -> Summary:
+        """Return one iteration as it is where `facts` hold."""
         values = self.engine.values
         assert it.back is not None
+        given = Given(self.engine, [self.path, *facts])
         steps: dict[int, Node] = {}
         for r in self.accumulators:
             v = it.back.regs[r]
             steps[r] = values.undefined(self.engine.program.reg_widths[r]) if v is None \
-                else v if isinstance(v, Node) else values.node(v)
-        target, out = it.exits[0]
-        live = self.engine.flow.blocks[target].live_in
-        regs = {r: v for r, v in enumerate(out.regs)
-                if live >> r & 1 and (v is not self.entry.regs[r] or r in self.phis)}
-        header_exit = all(regs.get(r) is self.phis[r] for r in self.accumulators if r in regs) \
-            and bool(regs)
-        return Summary(steps, it.cond, target, regs, header_exit)
+                else given.node(v if isinstance(v, Node) else values.node(v))
+        regs = self._leaving(it)
+        if not header:
+            regs = {r: given.value(v) for r, v in regs.items()}
+        return Summary(steps, it.cond, it.exits[0][0], regs, header)
 
     def _common(self, runs: list[Iteration], lead: int, period: int) -> Summary | None:
         """Unify the iterations into one template; check it against every one of them."""
         engine = self.engine
         k = Poly(32, {(self.kappa,): 1})
-        known = [self._template(it, i) for i, it in enumerate(self.iterations[:lead + period])]
-        base = known[0]
+        first = self.iterations[:lead + period]
+        header = self._header_exit(runs[0])
         g = Generaliser(engine, self.kappa)
-        if len(known) < 2:
+        cond = g.node(first[0].cond, first[1].cond)
+        if cond is None:
             return None
-        unified = self._unify(g, known[0], known[1])
-        if unified is None:
-            return None
-        wanted = [(Poly(32, {(): i} if i else {}), t) for i, t in enumerate(known)]
+        wanted: list[tuple[Poly, Summary]] = []
+        for i, it in enumerate(first):  # the tests before an iteration let it run
+            facts = [x.cond for x in first[:i + header] if not x.cond.deps & self._phi_mask()]
+            wanted.append((Poly(32, {(): i} if i else {}), self._template(it, facts, header)))
         for i, it in enumerate(runs):
             at = k.scale(period).add(Poly(32, {(): lead + i} if lead + i else {}))
-            wanted.append((at, self._template(it, i)))
+            facts = [self._at(f, at) for f in self._executed(cond, header)]
+            if not facts and not header and lead + i:
+                facts = [f for f in (self._at(cond, at.sub(Poly(32, {(): 1}))),)
+                         if not f.deps & self._phi_mask()]
+            wanted.append((at, self._template(it, facts, header)))
+        unified = self._unify(g, wanted[0][1], wanted[1][1])
+        if unified is None:
+            return None
         for at, t in wanted:
             if not self._instance(unified, at, t):
                 return None
-        unified.exit_target = base.exit_target
         return unified
 
     def _unify(self, g: Generaliser, a: Summary, b: Summary) -> Summary | None:

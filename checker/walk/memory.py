@@ -435,13 +435,12 @@ class MemoryOps:
 
     def after_loop(self, before: Any) -> None:
         """Forget what a loop wrote: nobody knows which iteration was the last."""
-        old = before[0]
         shared = self.shared
-        shared._grow(old.size)
-        changed = shared.writer[:old.size] != old.writer
-        shared.writer[:old.size][changed] = -1
-        shared.writer[old.size:] = -1
-        if [len(x) for x in self.groups] or self.open:
+        shared.forget(before[0])
+        for group in [*self.groups, self.open]:
+            for literal, value, mask, _path in group:
+                shared.writer[literal[mask, None] + np.arange(value.width // 8)] = -1
+        if self.groups or self.open:
             shared.pending[:] = 0
             self.groups, self.open = [], []
 

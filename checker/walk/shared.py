@@ -15,12 +15,14 @@ import numpy.typing as npt
 
 from checker.tree.nodes import Node
 from checker.tree.values import Value, Values
+from checker.walk.state import GiveUp
 
 __all__ = ["Shared"]
 
 Table = npt.NDArray[np.int64]
 _NOBODY = -1
 _SEVERAL = -2
+_LOST = -3  # written in both states that a loop's general state stands for, but not alike
 
 
 class Shared:
@@ -156,6 +158,8 @@ class Shared:
 
     def _pieces(self, writer: Table, lane: Table, off: Table, count: int,
                 active: npt.NDArray[np.bool_]) -> Value:
+        if bool((writer == _LOST).any()):
+            raise GiveUp("loop", "shared bytes that no general iteration describes")
         grain = _grain(writer, lane, off, count)
         parts = [self._chunk(writer[:, i], lane[:, i], off[:, i], grain, active)
                  for i in range(0, count, grain)]
@@ -198,6 +202,8 @@ class Shared:
         writer, lane, off = self.writer[index], self.lane[index], self.off[index]
         together = (writer == writer[..., :1]) & (lane == lane[..., :1]) & (
             off == off[..., :1] + np.arange(size))
+        if bool((writer == _LOST).any()):
+            raise GiveUp("loop", "shared bytes that no general iteration describes")
         if not bool(together.all()) or bool((writer < 0).any()):
             return None
         me = np.broadcast_to(np.arange(at.shape[1])[None, :, None], index.shape)
@@ -230,7 +236,7 @@ class Shared:
         mine, theirs = self.writer[:size], out.writer[:size]
         alike = (mine >= 0) & (theirs >= 0) & (self.lane[:size] == out.lane[:size]) & (
             self.off[:size] == out.off[:size])
-        writer = np.full(size, _NOBODY, dtype=np.int64)
+        writer = np.where((mine >= 0) | (theirs >= 0), np.int64(_LOST), np.int64(_NOBODY))
         pairs = np.unique(np.stack((mine[alike], theirs[alike]), axis=1), axis=0)
         for x, y in pairs.tolist():
             made = value(self.entries[x], other.entries[y])
@@ -246,6 +252,13 @@ class Shared:
         out.writer[:size] = writer
         out.writer[size:] = _NOBODY
         return out
+
+    def forget(self, before: Shared) -> None:
+        """Drop what a loop wrote: nobody knows which iteration was the last."""
+        self._grow(before.size)
+        changed = self.writer[:before.size] != before.writer
+        self.writer[:before.size][changed] = _NOBODY
+        self.writer[before.size:] = _NOBODY
 
     def matches(self, after: Shared, same: Callable[[Value, Value], bool]) -> bool:
         """Tell whether another state holds all that this one knows."""
