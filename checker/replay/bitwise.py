@@ -16,6 +16,7 @@ from checker.replay import identities as ids
 from checker.replay.facts import CONC, MNZ, POISON, Mask, conc_mask, facts_where
 from checker.replay.hashing import combine, flip, key, symmetric
 from checker.replay.intbits import BITS, prmt_index
+from checker.replay.ledger import Ledger
 from checker.replay.symbolic import (
     HANDLERS,
     bounds,
@@ -41,9 +42,8 @@ from checker.replay.values import (
     split,
 )
 
-__all__ = [
-     "partwise", "shift_left",
-]
+__all__ = ["XORS", "partwise", "shift_left"]
+
 
 def _runs(bits: int, width: int) -> list[tuple[int, int, int]]:
     """Runs (lo, length, bit) of equal bits."""
@@ -110,7 +110,31 @@ def _xor(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
 
     if bits_of(b, mask) is not None:
         return each(b, mask, make)
-    return _xor_select(a, b, mask) or _xor_select(b, a, mask) or _both_parts("ixor", a, b, mask)
+    return _xor_select(a, b, mask) or _xor_select(b, a, mask) or _both_parts(
+        "ixor", a, b, mask) or _xor_pair(a, b, w)
+
+
+XORS = Ledger(6)  # of x ^ y: the hashes and facts of both
+
+
+def _xor_pair(a: V, b: V, w: int) -> V:
+    """x ^ (x ^ y) = y, however x ^ y came here."""
+    (ha, fa), (hb, fb) = hash_of(a), hash_of(b)
+    out = opaque("ixor", w, [a, b], w)
+    assert isinstance(out, Hash)
+    XORS.record(out.h, [ha[0], ha[1], fa, hb[0], hb[1], fb], True)
+    answer: V = out
+    for (hx, fx), hy in (((ha, fa), hb), ((hb, fb), ha)):
+        found = XORS.find(hx)
+        if found is None:
+            continue
+        lanes, rows = found
+        for mine, other in ((rows[:3], rows[3:]), (rows[3:], rows[:3])):
+            same = lanes & (mine[:2] == hy).all(axis=0)
+            if same.any():
+                f = other[2].astype(np.uint32) & ~np.uint32(POISON) | (fx & POISON)
+                answer = merge(same, Hash(other[:2], f, w), answer)
+    return answer
 
 
 def _same(a: V, b: V) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from checker.cfg import build_cfg
 from checker.core import Program
 from checker.launch import Launch
+from checker.replay.bitwise import XORS
 from checker.replay.buffers import Globals
 from checker.replay.bulk import arrived
 from checker.replay.bytes import Bytes
@@ -50,6 +51,7 @@ def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str 
                             unsupported=Reason("too-large", large))
     forget_nulls()
     WHOLES.clear()
+    XORS.clear()
     memory = Globals(program, launch, inputs)
     for site, message in program.findings:
         memory.report_at("text", message, site)

@@ -32,6 +32,10 @@ from checker.witness import DRAWS, draw_inputs
 from corpus.campaigns.truth import OUT, Found, Job, recall
 from corpus.pool import Lost, run_all
 
+#: what is tried, in order: the witness search's draws, then more of those that reveal order
+TRIED = (*DRAWS, *((kind, seed) for seed in range(5, 13)
+                   for kind in ("spikes", "wide", "cancel", "normal")))
+
 #: a class that takes longer is left as it is
 JOB_SECONDS = 900
 
@@ -45,7 +49,7 @@ class Bytes:
     maps: tuple[tuple[str, ...], ...]
     counts: tuple[int, ...]
     refused: int = 0
-    draws: int = len(DRAWS)
+    draws: int = len(TRIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def separate(cls: Bytes) -> Parts:
     parts: list[tuple[int, ...]] = [everyone]
     notes: list[str] = []
     for at in range(len(cls.maps[0])):
-        for kind, seed in DRAWS[: cls.draws]:
+        for kind, seed in TRIED[: cls.draws]:
             left = [p for p in parts if len({cls.maps[i][at] for i in p}) > 1]
             if not left:
                 break
@@ -219,7 +223,7 @@ def show(rows: Sequence[Row]) -> None:
 def main(
     found: Annotated[Path, typer.Option(help="what a truth campaign left")] = OUT,
     only: Annotated[str, typer.Option(help="part of the family's name")] = "",
-    draws: Annotated[int, typer.Option(help="draws tried at each launch")] = len(DRAWS),
+    draws: Annotated[int, typer.Option(help="draws tried at each launch")] = len(TRIED),
     workers: Annotated[int | None, typer.Option(help="processes; default: all cores")] = None,
 ) -> None:
     """Explain every class of the launch partition that the bytes do not show."""
