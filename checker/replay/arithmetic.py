@@ -30,6 +30,7 @@ from checker.replay.facts import (
     memo,
     pop_forms,
     push_form,
+    seen,
 )
 from checker.replay.folding import fold_lanes
 from checker.replay.hashing import (
@@ -271,8 +272,11 @@ def _null_product(a: HF, b: HF, width: int) -> Facts:
 def _endless_product(mode: FloatMode, a: HF, b: HF) -> Facts:
     """NEGINF where -inf (or NaN) is multiplied by a known positive number."""
     out: Facts = 0
+    top = _minus_infinity(mode)
+    if not (seen(a[1]) | seen(b[1])) & NEGINF and not np.any(is_const(a, top) | is_const(b, top)):
+        return out
     for x, y in ((a, b), (b, a)):
-        endless = np.asarray((x[1] & NEGINF) != 0) | is_const(x, _minus_infinity(mode))
+        endless = np.asarray((x[1] & NEGINF) != 0) | is_const(x, top)
         if endless.any():
             out = out | np.where(endless & _known_between(mode, y, 1, 1 << 64), np.uint32(NEGINF),
                                  np.uint32(0))

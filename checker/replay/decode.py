@@ -6,13 +6,13 @@ and destinations are handled here once; what an operation computes is a small fu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from checker.core import OPS, Const, Op, Program
-from checker.replay import access, asynchronous, lanes, matrix, sync
+from checker.replay import access, asynchronous, batch, lanes, matrix, sync
 from checker.replay.facts import MNZ, OPQ, Mask
 from checker.replay.hashing import combine_all, key
 from checker.replay.intbits import BITS
@@ -36,9 +36,15 @@ Compute = Callable[[Machine, list[V], "Mask | None"], V]
 _CONTROL = frozenset({"branch", "switch", "exit", "trap", "barrier", "mbar_test"})
 
 
-def decode(program: Program) -> list[Step | None]:
-    """Steps of a program."""
-    return [_step(program, op) for op in program.ops]
+def decode(program: Program, block_of: Sequence[int]) -> list[Step | None]:
+    """Steps of a program; the first of a run of like float operations does all of them."""
+    steps = [_step(program, op) for op in program.ops]
+    for start, end in batch.runs(program, block_of):
+        ops = program.ops[start:end]
+        steps[start:end] = [batch.step(program, ops, [operands(op) for op in ops],
+                                       program.reg_widths[ops[0].dst[0]])
+                            ] + [_nothing] * (end - start - 1)
+    return steps
 
 
 def operands(op: Op) -> Callable[[Machine], list[V]]:

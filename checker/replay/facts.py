@@ -20,7 +20,7 @@ __all__ = [
     "CONC", "EXCH", "FORM_SHIFT", "Facts", "HF", "KEPT", "LOW", "MNZ", "Mask", "NEGINF",
     "NONNEG", "NOSUB", "NULL", "OPQ", "PENDING", "POISON", "QUIET", "UNDEF", "WIDE_BF16",
     "conc_mask", "consts_of", "facts_where", "form_id", "form_inner", "form_key", "form_name",
-    "forms_in", "has_forms", "known_lanes", "memo", "pop_forms", "push_form",
+    "forms_in", "has_forms", "known_lanes", "memo", "pop_forms", "push_form", "seen",
 ]
 
 Mask = NDArray[np.bool_]
@@ -125,9 +125,14 @@ def forms_in(f: Facts) -> list[int]:
 
 def has_forms(f: Facts) -> bool:
     """Whether some lane has a form."""
+    return seen(f) > LOW
+
+
+def seen(f: Facts) -> int:
+    """The facts that some lane has, all in one; above LOW where some lane has a form."""
     if isinstance(f, int):
-        return f > LOW
-    return bool(memo("forms", (f, f), lambda x: bool((x[1] > LOW).any())))
+        return f
+    return int(memo("seen", (f, f), lambda x: np.bitwise_or.reduce(x[1], axis=None)))
 
 
 _MEMO: dict[tuple[str, int, int], tuple[Any, Any, Any]] = {}
@@ -152,12 +157,7 @@ def known_lanes(x: HF) -> Any:
     f = x[1]
     if isinstance(f, int):
         return bool(f & CONC)
-    return memo("known", (f, f), lambda y: _known(y[1]))
-
-
-def _known(f: Facts) -> Any:
-    mask = (f & CONC) != 0
-    return mask if mask.any() else False
+    return memo("known", (f, f), lambda y: (y[1] & CONC) != 0) if seen(f) & CONC else False
 
 
 def consts_of(x: HF) -> tuple[int, ...] | None:

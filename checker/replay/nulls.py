@@ -26,6 +26,7 @@ from checker.replay.facts import (
     form_name,
     forms_in,
     has_forms,
+    seen,
 )
 from checker.replay.hashing import U64, combine, key
 from checker.replay.ledger import Ledger
@@ -39,10 +40,7 @@ _SUMS = Ledger(5)  # of x + z: the hash of x, its facts, the hash of z
 def is_null(x: HF) -> Any:
     """Lanes that hold a zero or a NaN of unknown bits: False or a mask."""
     f = x[1]
-    if isinstance(f, int):
-        return np.ones((1, 1), dtype=bool) if f & NULL else False
-    lanes = (f & NULL) != 0
-    return lanes if lanes.any() else False
+    return np.asarray((f & NULL) != 0).reshape(np.shape(f) or (1, 1)) if seen(f) & NULL else False
 
 
 def with_null(x: HF, z: HF, lanes: NDArray[np.bool_]) -> HF:

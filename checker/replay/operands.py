@@ -23,6 +23,7 @@ from checker.replay.facts import (
     consts_of,
     facts_where,
     known_lanes,
+    seen,
 )
 from checker.replay.hashing import combine_all, key
 from checker.replay.values import Conc, const
@@ -61,6 +62,8 @@ def choose(mask: Any, a: HF, b: HF) -> HF:
 
 def is_const(x: HF, bits: int) -> Any:
     """Lanes where x is known and has these bits: False, or a mask."""
+    if not seen(x[1]) & CONC:
+        return False
     consts = consts_of(x)
     if consts is not None and bits not in consts:
         return False
@@ -81,7 +84,9 @@ def may_be_minus_zero(x: HF, width: int) -> Facts:
 def nonnegative(x: HF, width: int) -> Facts:
     """The NONNEG fact with known lanes looked at."""
     f = x[1]
-    if isinstance(f, int) and not f & CONC:
+    if not seen(f) & (CONC | NONNEG):
+        return 0
+    if not seen(f) & CONC:
         return f & NONNEG
     known = np.asarray((f & CONC) != 0)
     clear = (x[0][1] >> np.uint64(width - 1)) == 0

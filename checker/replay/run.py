@@ -99,7 +99,8 @@ def _too_large(launch: Launch, threads: int, blocks: int) -> str:
 
 def _run_chunks(program: Program, launch: Launch, domain: Domain, memory: Globals,
                 blocks: Sequence[tuple[int, int, int]] | None, fuel: int) -> int:
-    cfg, code = build_cfg(program), decode(program)
+    cfg = build_cfg(program)
+    code = decode(program, cfg.block_of)
     if blocks is None:
         gx, gy, gz = launch.grid
         index = np.arange(gx * gy * gz, dtype=np.int64)

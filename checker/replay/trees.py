@@ -62,6 +62,8 @@ class Trees(Domain):
             if folded is not None:
                 h = np.where(known, folded[0], h)
                 f = facts_where(known, CONC, f)
+        if not isinstance(f, int) and (f == (first := f.flat[0])).all():
+            f = int(first)  # many questions about facts are answered at once where they are uniform
         return Hash(h, f, width)
 
 
