@@ -38,7 +38,8 @@ def _root(
     pass
 
 
-for command in (kernels.sign, kernels.compare, kernels.tree, kernels.coverage, sweep.partition):
+for command in (kernels.sign, kernels.compare, kernels.tree, kernels.describe, kernels.coverage,
+                sweep.partition):
     app.command()(command)
 app.add_typer(gate.app, name="gate")
 app.command()(serve.serve)

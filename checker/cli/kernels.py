@@ -1,4 +1,4 @@
-"""Commands on single kernels and pairs: sign, compare, tree, coverage.
+"""Commands on single kernels and pairs: sign, compare, tree, describe, coverage.
 
 In: files named on the command line. Out: text or JSON on standard output and an exit status. No
 semantics here: each command reads texts, asks `checker.api` and prints the answer.
@@ -32,7 +32,7 @@ from checker.cli.status import (
 from checker.errors import SamebitsError, UsageError
 from checker.results import Signature, Verdict
 
-__all__ = ["compare", "coverage", "sign", "tree"]
+__all__ = ["compare", "coverage", "describe", "sign", "tree"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Kernel = Annotated[
@@ -256,6 +256,24 @@ def tree(
             out.add("\n" if index else "", (name, "bold"))
             out.print()
         print(text.rstrip("\n"))
+
+
+@guarded()
+def describe(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Assembly; `-` reads stdin.")],
+    kernel: Kernel = None, isa: Isa = None, as_json: Json = False,
+) -> None:
+    """Print the reduction order behind each output in words: one descriptor, one signature."""
+    from checker import api
+    from checker.describe import descriptor, lines
+
+    source = _load(file, isa, api)
+    found = [descriptor(source.text, isa=isa, kernel=name, file=source.file)
+             for name in source.pick(kernel)]
+    if as_json:
+        _print_json({"kernels": [{"file": source.file, **one} for one in found]})
+        return
+    print("\n\n".join("\n".join(lines(one)) for one in found))
 
 
 @guarded()
