@@ -329,6 +329,7 @@ def measure(targets: Sequence[str], rows: Sequence[str] = (), count: int = 10**6
             mine.append(line)
     jobs = jobs_of([line for mine in chosen.values() for line in mine],
                    read_parts("texts", *folders))
+    jobs.sort(key=lambda job: order(job.name))  # an early end is an even sample
     signed = sign_all(jobs, workers, limit, seconds, save)
     return [figures(row, target, chosen.get((target, family), []), signed)
             for (target, family), row in wanted.items()]
