@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from checker.core import GENERIC_LOCAL, GENERIC_SHARED, MODULE_BASE, Atomic, Mem, Op, Program
 from checker.replay import speculate
-from checker.replay.buffers import REGION_SHIFT
+from checker.replay.buffers import REGION_SHIFT, REGION_START
 from checker.replay.facts import Mask
 from checker.replay.integers import int_op, isum
 from checker.replay.machine import EMPTY, Machine, Step
@@ -110,7 +110,7 @@ def place(m: Machine, space: str, address: NDArray[Any], mask: Mask | None, size
         if int(value) == MODULE_BASE >> REGION_SHIFT and m.memory.data is not None:
             yield from _bounded(m, m.memory.data, 0, offset, sub, size)
         elif 1 <= value <= len(m.memory.regions):
-            yield from _bounded(m, m.memory.regions[value - 1], 0, offset, sub, size)
+            yield from _bounded(m, m.memory.regions[value - 1], 0, offset - REGION_START, sub, size)
         else:
             m.report("out-of-bounds", "an access outside every buffer")
 

@@ -22,9 +22,12 @@ from checker.replay.result import Output, Unsupported
 from checker.replay.values import Hash, V, const, hash_of, make_pack, split
 from checker.results import Reason
 
-__all__ = ["REGION_SHIFT", "Globals", "element_bits"]
+__all__ = ["REGION_SHIFT", "REGION_START", "Globals", "element_bits"]
 
 REGION_SHIFT = 40
+#: where a buffer starts in its region: bits above the low word, and a carry out of it after 4 KiB,
+#: so that an address put together wrongly leaves the buffer
+REGION_START = 0x5A_FFFF_F000
 _INTS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -80,7 +83,7 @@ class Globals:
         if buffer.role == "in":
             cells.read_only = (f"buffer {buffer.name} is declared as input in the launch facts, "
                                "the kernel writes to it")
-        self.bases[buffer.name] = (len(self.regions) + 1) << REGION_SHIFT
+        self.bases[buffer.name] = (len(self.regions) + 1 << REGION_SHIFT) + REGION_START
         self.regions.append(cells)
         self.owner.append(buffer)
 

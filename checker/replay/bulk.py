@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from checker.core import GENERIC_PARAM, BulkCopy, Op
 from checker.launch import TensorMapArg
 from checker.replay.access import load_from, store_to
-from checker.replay.buffers import REGION_SHIFT
+from checker.replay.buffers import REGION_SHIFT, REGION_START
 from checker.replay.descriptors import swizzled
 from checker.replay.facts import Mask
 from checker.replay.integers import int_op, isum
@@ -137,7 +137,7 @@ def _region(m: Machine, base: int) -> tuple[Cells, int]:
     number = base >> REGION_SHIFT
     if not 1 <= number <= len(m.memory.regions):
         raise m.unsupported("tensor-map", "a tensor map's address is no buffer of the launch")
-    return m.memory.regions[number - 1], base & ((1 << REGION_SHIFT) - 1)
+    return m.memory.regions[number - 1], (base & ((1 << REGION_SHIFT) - 1)) - REGION_START
 
 
 def _groups(maps: dict[tuple[int, ...], TensorMap]) -> list[tuple[TensorMap, Any, Any]]:

@@ -16,7 +16,7 @@ from checker.replay import access, asynchronous, batch, lanes, matrix, sync
 from checker.replay.facts import MNZ, OPQ, Mask
 from checker.replay.hashing import combine_all, key
 from checker.replay.intbits import BITS
-from checker.replay.integers import int_op, result_width, select
+from checker.replay.integers import DIVISIONS, int_op, result_width, select
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.values import (
     Conc,
@@ -146,6 +146,8 @@ def _pure(program: Program, op: Op, compute: Compute) -> Step:
 
 def _integer(name: str, attr: Any, width: int) -> Compute:
     bits = BITS[name]
+    if name in DIVISIONS:
+        return lambda m, values, mask: int_op(name, attr, values, mask, width)
 
     def run(m: Machine, values: list[V], mask: Mask | None) -> V:
         for v in values:
@@ -257,13 +259,13 @@ def _opaque(program: Program, op: Op) -> Step:
     site = op.site
 
     def run(m: Machine) -> None:
+        on = m.mask if op.guard is None else m.guard(op.guard)
+        if on is EMPTY:
+            return
         if not op.dst or "[" in text:
             raise m.unsupported("opaque", f"an instruction that may change memory or control is "
                                           f"not modelled: {text}")
         m.memory.opaque_sites.add(site)
-        on = m.mask if op.guard is None else m.guard(op.guard)
-        if on is EMPTY:
-            return
         mask = on if on is None or isinstance(on, np.ndarray) else m.mask
         children = [hash_of(v)[0] for v in read(m)]
         where = np.stack(np.broadcast_arrays(m.warp_id.astype(np.uint64),

@@ -20,7 +20,7 @@ from checker.core import Guard, Op, Program
 from checker.launch import Launch
 from checker.replay import speculate
 from checker.replay.buffers import Globals
-from checker.replay.facts import PENDING, UNDEF, Mask, conc_mask
+from checker.replay.facts import OPQ, PENDING, UNDEF, Mask, conc_mask
 from checker.replay.memory import Cells
 from checker.replay.order import Order
 from checker.replay.result import Unsupported
@@ -138,8 +138,13 @@ class Machine:
         if undef.any():
             self.report("undefined", f"a register that was never written reaches {what}")
             raise self.unsupported("undefined", f"a register that was never written reaches {what}")
+        strange = np.asarray((f & OPQ) != 0) & (True if mask is None else mask)
+        if strange.any():
+            which = self.program.sites[min(self.memory.opaque_sites)].text
+            raise self.unsupported("opaque", f"{what} comes out of an instruction that is not "
+                                             f"modelled: {which}")
         raise self.unsupported("data-dependent", f"{what} depends on data the launch facts do not "
-                                                 "give")
+                                                 "give (`values` of the buffer it comes from)")
 
     def guard(self, g: Guard) -> Mask | _Empty | V | None:
         """Active lanes under a guard: a mask, None (all), EMPTY, or the unknown predicate."""

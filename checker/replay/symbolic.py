@@ -32,12 +32,13 @@ from checker.replay.values import (
 )
 
 __all__ = [
-     "HANDLERS", "Handler", "bounds", "const_first", "each", "icmp", "int_op", "opaque",
+    "DIVISIONS", "HANDLERS", "Handler", "bounds", "const_first", "each", "icmp", "int_op", "opaque",
      "result_width", "select", "uniform", "with_known",
 ]
 
 Handler = Callable[..., "V | None"]
 HANDLERS: dict[str, Handler] = {}  # filled by this module, `bitwise` and `sums`
+DIVISIONS = frozenset({"idiv_u", "idiv_s", "irem_u", "irem_s"})
 _GIVES_32 = frozenset({"popc", "clz", "bfind_u", "bfind_s", "fshl", "fshr", "lop3", "dp4a", "dp2a",
                        "prmt"})
 _COMMUTE = frozenset({
@@ -59,7 +60,12 @@ def result_width(name: str, attr: Any, fallback: int) -> int:
 
 
 def int_op(name: str, attr: Any, values: list[V], mask: Mask | None, width: int) -> V:
-    """The result of an integer or predicate operation."""
+    """The result of an integer or predicate operation; undefined where something is over zero."""
+    if name in DIVISIONS:
+        zero = _known_zero(values[1])
+        if zero is not False:
+            safe = merge(zero, const(1, values[1].w), values[1])
+            return merge(~zero, int_op(name, attr, [values[0], safe], mask, width), None)
     bits = [bits_of(v, mask) for v in values]
     if all(b is not None for b in bits):
         out = BITS[name](*bits, attr)
@@ -70,6 +76,13 @@ def int_op(name: str, attr: Any, values: list[V], mask: Mask | None, width: int)
         if found is not None:
             return found
     return opaque(name, attr, values, width)
+
+
+def _known_zero(v: V) -> Any:
+    """Lanes that are known to be zero: False or a mask."""
+    h, f = hash_of(v)
+    zero = np.asarray(conc_mask(f)) & (h[1] == 0)
+    return zero if zero.any() else False
 
 
 def opaque(name: str, attr: Any, values: list[V], width: int) -> V:
