@@ -226,11 +226,16 @@ def sorted_texts(texts: Iterable[Line]) -> list[Line]:
 
 
 def write_lines(path: Path, lines: Iterable[Line], preset: int = 6) -> int:
-    """Write compressed JSON lines, the window as wide as a part; returns the bytes on disk."""
+    """Write compressed JSON lines, the window as wide as a part; returns the bytes on disk.
+
+    The file takes its name when it is whole: a call that is ended leaves the old one.
+    """
     filters = ({"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": 1 << 27},)
-    with lzma.open(path, "wt", encoding="utf-8", newline="\n", filters=filters) as out:
+    partial_file = path.with_name(f"{path.name}.{os.getpid()}")
+    with lzma.open(partial_file, "wt", encoding="utf-8", newline="\n", filters=filters) as out:
         for line in lines:
             out.write(json.dumps(line, sort_keys=True, separators=(",", ":")) + "\n")
+    partial_file.replace(path)
     return path.stat().st_size
 
 

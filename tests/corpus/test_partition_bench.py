@@ -14,8 +14,10 @@ from corpus.bench.classes import (
     pack,
     read_parts,
     replayed,
+    tasks_of,
     write_lines,
 )
+from corpus.bench.confirm import Seen, look, tally
 from corpus.bench.partition import Signed, cells, figures, measure, show, static_key
 from corpus.bench.rows import ROWS, order, rows_of
 from corpus.load import load_set
@@ -162,3 +164,16 @@ def test_the_command_names_what_it_does_not_know(capsys: pytest.CaptureFixture[s
         partition.main(["--family", "gem"])
     assert caught.value.code == 2
     assert "gem" in capsys.readouterr().err
+
+
+def test_tree_classes_are_confirmed_by_bits() -> None:
+    task = next(t for t in tasks_of(rows_of("gfx942", ["reductions"]), "gfx942"))
+    seen = look(task, 2)
+    assert not seen.why
+    assert seen.trees.startswith("sb1l-")
+    assert len(seen.bytes.split("|")) == 2
+    others = [Seen("b", seen.group, seen.trees, "other bytes"),
+              Seen("c", seen.group, "other trees", seen.bytes), Seen("d", why="v_exp_f32")]
+    row = tally("reductions", [seen, *others])
+    assert (row.trees, row.bytes, row.broken, row.unseen) == (2, 2, 1, 1)
+    assert row.refused == {"v_exp_f32": 1}
