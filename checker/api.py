@@ -16,6 +16,7 @@ from typing import Any
 import xxhash
 
 from checker import knobs
+from checker.assume import assumed, contradicted, positions
 from checker.contract import contract
 from checker.core import Program
 from checker.errors import LaunchError, SamebitsError, Span
@@ -62,28 +63,34 @@ def kernels_in(text: str, *, isa: str | None = None, file: str = "<text>") -> tu
 
 
 def program_of(text: str, *, isa: str | None = None, kernel: str | None = None,
-               file: str = "<text>") -> Program:
-    """Return the core program of one kernel, as the engines run it."""
-    return contract(lower(parse(text, isa=isa, file=file), kernel, file=file))
+               assume: Sequence[str] = (), file: str = "<text>") -> Program:
+    """Return the core program of one kernel, as the engines run it; assume: `checker.assume`."""
+    program = contract(lower(parse(text, isa=isa, file=file), kernel, file=file))
+    return assumed(program, assume)
 
 
 @lru_cache(maxsize=8)
-def _walked(text: str, isa: str | None, kernel: str | None, file: str) -> WalkResult:
-    return walk(program_of(text, isa=isa, kernel=kernel, file=file))
+def _walked(text: str, isa: str | None, kernel: str | None, file: str,
+            assume: tuple[str, ...] = ()) -> WalkResult:
+    return walk(program_of(text, isa=isa, kernel=kernel, assume=assume, file=file))
 
 
 def sign(text: str, *, isa: str | None = None, kernel: str | None = None,
-         file: str = "<text>") -> Signature:
-    """Return the static signature of one kernel; `kernel` is needed where a text has several."""
-    return signature(_walked(text, isa, kernel, file))
+         assume: Sequence[str] = (), file: str = "<text>") -> Signature:
+    """Return the static signature of one kernel; `kernel` is needed where a text has several.
+
+    assume: what is declared of arguments, such as `pow2:arg2,arg3`.
+    """
+    return signature(_walked(text, isa, kernel, file, tuple(assume)))
 
 
 def replay_kernel(text: str, launch: LaunchFacts, *, isa: str | None = None,
                   kernel: str | None = None, domain: str = "trees",
-                  file: str = "<text>") -> ReplayResult:
+                  assume: Sequence[str] = (), file: str = "<text>") -> ReplayResult:
     """Run one kernel at one launch on the CPU; domain `trees` or `bytes`."""
-    program = program_of(text, isa=isa, kernel=kernel, file=file)
-    return replay(program, Launch.from_json(launch), domain=domain)
+    facts = Launch.from_json(launch)
+    program = program_of(text, isa=isa, kernel=kernel, assume=positions(assume, facts), file=file)
+    return replay(program, facts, domain=domain)
 
 
 def tree_text(text: str, *, isa: str | None = None, kernel: str | None = None,
@@ -122,13 +129,16 @@ def _text_digest(program: Program) -> str:
 def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = None,
             kernel_a: str | None = None, kernel_b: str | None = None,
             launch_a: LaunchFacts | None = None, launch_b: LaunchFacts | None = None,
-            strict: bool = False, file_a: str = "<a>", file_b: str = "<b>") -> Verdict:
+            strict: bool = False, assume: Sequence[str] = (), file_a: str = "<a>",
+            file_b: str = "<b>") -> Verdict:
     """Decide whether two kernels return the same bits.
 
     launch_b defaults to launch_a. strict: an ambiguous contraction is not taken as a premise.
+    assume: what is declared of arguments, such as `pow2:sa,sw`; no witness is looked for then.
     """
-    one = _walked(a, isa_a, kernel_a, file_a)
-    two = _walked(b, isa_b, kernel_b, file_b)
+    declared = positions(assume, None if launch_a is None else Launch.from_json(launch_a))
+    one = _walked(a, isa_a, kernel_a, file_a, declared)
+    two = _walked(b, isa_b, kernel_b, file_b, declared)
     sig_a, sig_b = signature(one), signature(two)
     premises = set(sig_a.premises) | set(sig_b.premises)
     reasons = _refusals(sig_a, "first") + _refusals(sig_b, "second")
@@ -138,6 +148,8 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
     if reasons:
         return _verdict("unproved", "", premises, reasons, sig_a, sig_b)
     broken = _broken_premises(premises, launch_a, launch_b)
+    if broken and declared:
+        return _verdict("unproved", "", premises, broken, sig_a, sig_b)
     if not broken and normalised_text(one.program) == normalised_text(two.program):
         premises |= set() if sig_a.modelled else {"same-program"}
         return _verdict("equal", "static", premises, [], sig_a, sig_b)
@@ -215,6 +227,9 @@ def _broken_premises(premises: Iterable[str], *launches: LaunchFacts | None) -> 
     for launch in known:
         args = launch.args
         for code in sorted(premises):
+            why = contradicted(code, launch)
+            if why:
+                broken.append(Reason("premise", f"the launch facts contradict {code}: {why}"))
             hit = re.fullmatch(r"divisible:arg(\d+(?:,\d+)*)%(\d+)", code)
             for index in (int(i) for i in hit[1].split(",")) if hit else ():
                 arg = args[index] if index < len(args) else None
@@ -236,6 +251,8 @@ def _compare_launch(one: WalkResult, two: WalkResult, launch_a: Launch, launch_b
     if difference is None:
         return _verdict("equal", "launch", premises | {"launch"}, [], sig_a, sig_b)
     reasons = [_map_reason(difference), *static]
+    if one.program.powers_of_two:  # whether an input keeps to the assumption is not checked
+        return _verdict("unproved", "", premises, reasons, sig_a, sig_b)
     witness = find_witness(one.program, two.program, launch_a, launch_b)
     if witness is None:
         return _verdict("unproved", "", premises, reasons, sig_a, sig_b)

@@ -330,6 +330,7 @@ class Program:
     static_shared_bytes: shared variables sit at [0, n); dynamic shared memory starts at
     `dynamic_shared_base`. premises: short codes that lowering already rests on.
     findings: defects seen in the text itself (a missing wait, say) as (site, message).
+    powers_of_two: positions of parameters that are declared to hold such (`checker.assume`).
     """
 
     name: str
@@ -350,6 +351,7 @@ class Program:
     premises: frozenset[str] = frozenset()
     findings: tuple[tuple[int, str], ...] = ()
     file: str = "<text>"
+    powers_of_two: frozenset[int] = frozenset()
 
 
 # --- the operator table -----------------------------------------------------------------------

@@ -39,6 +39,8 @@ PREMISES: Mapping[str, str] = {
     "lane-pick": "where lanes of one warp write different values to one address in one "
     "instruction, which one stays depends on that store only: its width, lanes, addresses and "
     "values",
+    "pow2": "these arguments hold powers of two, finite and normal, in single precision, and no "
+    "product with one of them or with a product of them overflows or underflows",
     "race-free": "no two threads of different blocks touch the same bytes, one of them writing",
     "rcp-iflag": "the integer division sequence divides exactly, as its compiler takes for granted",
     "readable": "whatever a kernel reads is there to be read: no access leaves its buffer",

@@ -29,6 +29,7 @@ RANKS: list[tuple[str, int]] = [
     ("checker.cfg", 5),
     ("checker.launch", 5),
     ("checker.arith", 5),
+    ("checker.assume", 6),
     ("checker.tree", 6),
     ("checker.walk", 7),
     ("checker.replay", 7),

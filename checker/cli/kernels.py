@@ -39,6 +39,9 @@ Kernel = Annotated[
     str | None, typer.Option("--kernel", "-k", help="The entry to take, where a file has several.")
 ]
 Isa = Annotated[str | None, typer.Option("--isa", help="ptx or gcn; guessed where not given.")]
+Assume = Annotated[
+    list[str] | None,
+    typer.Option("--assume", help="pow2:sa,sw: these arguments hold powers of two (a premise).")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Sign anew, store nothing.")]
 Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="Assembly; `-` reads stdin.")]
 
@@ -86,18 +89,19 @@ def _print_json(data: Any) -> None:
 @guarded()
 def sign(
     files: Files, kernel: Kernel = None, isa: Isa = None, as_json: Json = False,
-    no_cache: NoCache = False, server: Server = "",
+    no_cache: NoCache = False, server: Server = "", assume: Assume = None,
 ) -> None:
     """Print the signature of each kernel: equal signatures of modelled kernels, equal bits."""
     engine = engine_at(server)
-    ask = engine.sign if server else _cache(no_cache).sign
+    declared = _declared(assume, server)  # the cache knows kernels without assumptions
+    ask = engine.sign if server or declared else _cache(no_cache).sign
     signed: list[tuple[str, Signature]] = []
     errors: list[tuple[str, SamebitsError]] = []
     for file in files:
         try:
             source = _load(file, isa, engine)
             for entry in source.pick(kernel):
-                signature = ask(source.text, isa=isa, kernel=entry, file=source.file)
+                signature = ask(source.text, isa=isa, kernel=entry, file=source.file, **declared)
                 signed.append((source.file, signature))
         except UsageError:
             raise
@@ -115,6 +119,13 @@ def sign(
     for _, failure in errors:
         print(failure, file=sys.stderr)
     raise typer.Exit(UNREADABLE if errors else EQUAL)
+
+
+def _declared(assume: list[str] | None, server: str) -> dict[str, Any]:
+    """What is declared of arguments, as an option of the engine."""
+    if assume and server:
+        raise UsageError("--assume does not go with --server: a service takes no assumptions")
+    return {"assume": tuple(assume)} if assume else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +177,14 @@ def compare(
     ] = False,
     as_json: Json = False,
     server: Server = "",
+    assume: Assume = None,
 ) -> None:
     """Decide whether two kernels return the same bits.
 
     Exit status: 0 equal, 1 unequal, 3 unproved, 2 wrong usage, 4 unreadable input.
     """
     engine = engine_at(server)
+    declared = _declared(assume, server)
     text_a, text_b = _load(a, isa, engine), _load(b, isa_b or isa, engine)
     pairing = _pair(text_a, text_b, kernel_a or kernel, kernel_b or kernel)
     facts_a = sources.load_json(launch) if launch else None
@@ -180,7 +193,7 @@ def compare(
         engine.compare(
             text_a.text, text_b.text, isa_a=text_a.isa, isa_b=text_b.isa, kernel_a=name_a,
             kernel_b=name_b, launch_a=facts_a, launch_b=facts_b, strict=strict,
-            file_a=text_a.file, file_b=text_b.file,
+            file_a=text_a.file, file_b=text_b.file, **declared,
         )
         for name_a, name_b in pairing.pairs
     ]

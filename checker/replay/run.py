@@ -19,6 +19,7 @@ from checker.replay.decode import decode
 from checker.replay.machine import Machine, finding
 from checker.replay.nulls import forget_nulls
 from checker.replay.result import ReplayResult, Unsupported, map_digest
+from checker.replay.scales import Scales
 from checker.replay.sync import WAITS, WAKES
 from checker.replay.trees import Domain, Trees
 from checker.replay.values import WHOLES
@@ -42,7 +43,8 @@ def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str 
     """
     launch = Launch.from_json(launch)
     launch.validate(program)
-    floats: Domain = Trees() if domain == "trees" else Bytes()
+    scales = Scales(program, launch) if program.powers_of_two else None
+    floats: Domain = Trees(scales) if domain == "trees" else Bytes()
     unsupported: Reason | None = None
     steps = 0
     if sum(b.elements for b in launch.buffers()) > _MOST_ELEMENTS:

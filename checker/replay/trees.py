@@ -14,6 +14,7 @@ from checker.core import Approx, Compare, FloatMode
 from checker.replay import identities as ids
 from checker.replay.facts import CONC, MNZ, NOSUB, POISON, Mask, facts_where, known_lanes
 from checker.replay.folding import fold_bits, fold_lanes
+from checker.replay.scales import Scales
 from checker.replay.values import Conc, Hash, V, bits_of, hash_of
 
 __all__ = ["Domain", "Trees", "operand_widths"]
@@ -41,6 +42,10 @@ class Trees(Domain):
 
     name = "trees"
 
+    def __init__(self, scales: Scales | None = None) -> None:
+        super().__init__()
+        self.scales = scales
+
     def float_op(self, name: str, attr: Any, values: list[V], mask: Mask | None, width: int) -> V:
         """Fold where everything is known, else hash with the identities."""
         bits = [bits_of(v, mask) for v in values]
@@ -49,7 +54,11 @@ class Trees(Domain):
             if out is not None:
                 return Conc(out if width > 1 else out.astype(bool), width)
         operands = [hash_of(v) for v in values]
-        h, f = _hash_op(name, attr, operands)
+        if self.scales is not None and name in ("fmul", "ffma"):
+            product = self.scales.multiply if name == "fmul" else self.scales.fma
+            h, f = product(attr, *operands)
+        else:
+            h, f = _hash_op(name, attr, operands)
         known: Any = True
         for o in operands:
             one = known_lanes(o)

@@ -33,7 +33,7 @@ SYMMETRIC = frozenset({"fadd", "fmul", "fextremum", "fcmp_sym", "imul", "imulhi_
 IDEMPOTENT = frozenset({
     "fmax", "fmin", "iand", "ior", "imin_u", "imin_s", "imax_u", "imax_s",
 })
-GROUPED = IDEMPOTENT | {"ixor", "isum"}
+GROUPED = IDEMPOTENT | {"ixor", "isum", "fexact"}
 
 
 class Fuel(Exception):

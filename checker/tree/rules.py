@@ -16,6 +16,7 @@ import numpy as np
 from checker.arith.ops import apply
 from checker.core import Approx, Compare, Conv, FloatMode
 from checker.tree.nodes import Forest, Node
+from checker.tree.scales import Scales
 from checker.tree.values import Value, Values
 
 __all__ = ["RULES", "Floats", "Rule", "mode_text"]
@@ -99,6 +100,7 @@ class Floats:
         self.values = values
         self.forest: Forest = values.forest
         self.used: set[str] = set()
+        self.scales = Scales(values.forest, mode_text)
 
     def literal(self, node: Node) -> int | None:
         """Return the bits of a literal that all lanes share."""
@@ -225,7 +227,7 @@ class Floats:
                     self.used.add("multiply-minus-one" if neg_a or neg_b else "multiply-one")
                     made = x
         if made is None:
-            made = self.raw("fmul", mode, (a, b))
+            made = self.scales.product(mode, a, b) or self.raw("fmul", mode, (a, b))
         return self.negate(made, kind) if neg_a != neg_b else made
 
     def _ffma(self, mode: FloatMode, args: list[Node], plain: bool) -> Node | None:
@@ -241,7 +243,9 @@ class Floats:
             return self.op("fadd", mode, (x, args[2]))
         if mode.denorm == "keep" and self.literal(args[2]) == SIGN[kind]:
             return self.op("fmul", mode, args[:2])
-        return self.raw("ffma", mode, (a, b, args[2]), ".np" if neg_a != neg_b else "")
+        tag = ".np" if neg_a != neg_b else ""
+        return (self.scales.fused(mode, a, b, args[2], tag)
+                or self.raw("ffma", mode, (a, b, args[2]), tag))
 
     def _fdiv(self, mode: FloatMode, args: list[Node], plain: bool) -> Node | None:
         if not plain:

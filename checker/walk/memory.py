@@ -131,8 +131,12 @@ class MemoryOps:
             version = sum(self.versions.values())
         if base is not None or version:
             engine.found.loaded.setdefault(base or engine.forest.true, []).append(engine.site)
-        return engine.forest.make("load", f"global.{version}", width=width, poly=at, low=0,
+        node = engine.forest.make("load", f"global.{version}", width=width, poly=at, low=0,
                                   high=(1 << width) - 1)
+        if base is not None and not version and int(base.attr.split("+")[0]) in \
+                engine.program.powers_of_two:
+            engine.floats.scales.read(node)
+        return node
 
     def _parameter(self, at: Poly, width: int) -> Value:
         engine = self.engine
@@ -144,6 +148,8 @@ class MemoryOps:
                 delta = literal - p.offset_bytes
                 node = engine.forest.make("param", f"{p.index}+{delta}", width=width, low=0,
                                           high=(1 << width) - 1)
+                if p.index in engine.program.powers_of_two and p.size_bytes == 4:
+                    engine.floats.scales.read(node)
                 return Poly(width, {(node,): 1})
         raise GiveUp("parameter", "a read outside the parameters", engine.site)
 
