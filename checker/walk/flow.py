@@ -24,6 +24,7 @@ class Block:
     succs: list[int] = field(default_factory=list)
     preds: list[int] = field(default_factory=list)
     live_in: int = 0  # bit set of registers
+    read_in: int = 0  # of these, those that are read before any write, a guarded one included
 
 
 @dataclass(slots=True)
@@ -49,7 +50,9 @@ def analyse(program: Program) -> Flow:
     """Return the control flow of a program."""
     blocks = _blocks(program)
     order = _order(blocks)
-    _live(program, blocks, order)
+    live, read = (_live(program, blocks, order, guarded) for guarded in (False, True))
+    for block in blocks:
+        block.live_in, block.read_in = live[block.index], read[block.index]
     loops = _loops(blocks, order)
     inner: dict[int, Loop | None] = dict.fromkeys(order)
     ranked = sorted(loops.values(), key=lambda lp: -len(lp.blocks))
@@ -112,8 +115,9 @@ def _order(blocks: list[Block]) -> list[int]:
     return post[::-1]
 
 
-def _live(program: Program, blocks: list[Block], order: list[int]) -> None:
-    """Backward data flow over bit sets of registers."""
+def _live(program: Program, blocks: list[Block], order: list[int], guarded: bool) -> list[int]:
+    """Backward data flow over bit sets of registers; `guarded`: a write under a guard is one."""
+    live_in = [0] * len(blocks)
     use: dict[int, int] = {}
     kill: dict[int, int] = {}
     for b in order:
@@ -122,11 +126,12 @@ def _live(program: Program, blocks: list[Block], order: list[int]) -> None:
             reads = [s for s in op.src if isinstance(s, int)]
             if op.guard is not None:
                 reads.append(op.guard.reg)
-                reads.extend(op.dst)  # the lanes that are off keep the old value
+                if not guarded:
+                    reads.extend(op.dst)  # the lanes that are off keep the old value
             for r in reads:
                 if not killed >> r & 1:
                     used |= 1 << r
-            if op.guard is None:
+            if op.guard is None or guarded:
                 for d in op.dst:
                     killed |= 1 << d
         use[b], kill[b] = used, killed
@@ -136,11 +141,12 @@ def _live(program: Program, blocks: list[Block], order: list[int]) -> None:
         for b in reversed(order):
             out = 0
             for s in blocks[b].succs:
-                out |= blocks[s].live_in
+                out |= live_in[s]
             live = use[b] | (out & ~kill[b])
-            if live != blocks[b].live_in:
-                blocks[b].live_in = live
+            if live != live_in[b]:
+                live_in[b] = live
                 changed = True
+    return live_in
 
 
 def _dominators(blocks: list[Block], order: list[int]) -> dict[int, int]:

@@ -78,6 +78,7 @@ class _Runner:
         self.accumulators = [r for r in self.carried if r in cyclic]
         self.schedule = schedule(engine, loop, state, [r for r in self.carried
                                                        if r not in self.accumulators])
+        self.lost: set[int] = set()  # what only lanes that are off would keep: unknown
         self.phis: dict[int, Node] = {}
         self.labels: dict[int, Any] = {}
         self.iterations: list[Iteration] = []
@@ -222,6 +223,8 @@ class _Runner:
         out = state.copy()
         for r in self.accumulators:
             out.regs[r] = self._phi(r)
+        for r in self.lost:
+            out.regs[r] = None
         return out
 
     # -- the proof
@@ -242,8 +245,9 @@ class _Runner:
                     return None
                 starts.append(self._with_phis(it.back))
                 worlds.append(it.world)
+            lost = len(self.lost)
             proved = self._induction(starts, worlds, lead, period)
-            if proved is not None:
+            if proved is not None or len(self.lost) > lost:
                 return proved
         raise GiveUp("loop", "no period of the loop's state was found", engine.site)
 
@@ -265,10 +269,12 @@ class _Runner:
         g = Generaliser(engine, self.kappa)
         general = starts[lead].copy()
         for r in self.carried:
-            if r in self.accumulators:
+            if r in self.accumulators or r in self.lost:
                 continue
             made = g.value(starts[lead].regs[r], starts[lead + period].regs[r])
             if made is None:
+                if not engine.flow.blocks[self.loop.header].read_in >> r & 1:
+                    self.lost.add(r)
                 return None
             general.regs[r] = made
         private = g.private(starts[lead].private, starts[lead + period].private)
@@ -319,7 +325,9 @@ class _Runner:
         stay = Rewriter(self.engine.logic, [Pivot(self.kappa, other, 1, 0)])
         same = g.comparer(shift, stay)
         for r in self.carried:
-            if r not in self.accumulators and not same(general.regs[r], state.regs[r]):
+            if r in self.accumulators or r in self.lost:
+                continue
+            if not same(general.regs[r], state.regs[r]):
                 return False
         for k, v in general.private.items():
             w = state.private.get(k)
@@ -539,16 +547,27 @@ class _Runner:
             tag = self.engine.forest.make("reached", form, width=1, args=(reached,))
             for it in runs:
                 for event in it.stores:
+                    if any(n.deps & self._phi_mask() for n in (
+                            event.guard, *(a for m in event.address.terms for a in m))):
+                        raise GiveUp("loop", "running values decide where a loop stores",
+                                     event.site)
                     event.loops = (*event.loops[:self.depth], tag,
                                    *event.loops[self.depth + 1:])
-                    event.value = self._stored(event.value)
+                    event.value = self._stored(event.value, summary)
             return
         raise GiveUp("loop", "stores in a loop that data decide", self.engine.site)
 
-    def _stored(self, value: Node) -> Node:
-        if value.deps & self._phi_mask():
-            raise GiveUp("loop", "a running value is stored inside a loop", self.engine.site)
-        return value
+    def _stored(self, value: Node, summary: Summary) -> Node:
+        """Return a value stored in iteration k: the running value after k steps, told by k."""
+        if not value.deps & self._phi_mask():
+            return value
+        engine = self.engine
+        order = list(summary.steps)
+        running = make_fold(engine.forest, self.rewriter, "at", self.kappa,
+                            [self.phis[r] for r in order], [self._initial(r) for r in order],
+                            [summary.steps[r] for r in order], engine.forest.true, value)
+        return engine.forest.make("at", width=value.width, args=(running,),
+                                  poly=Poly(32, {(self.kappa,): 1}))
 
     def _phi_mask(self) -> int:
         mask = 0

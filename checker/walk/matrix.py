@@ -71,8 +71,7 @@ class MatrixOps:
         mask, rest = engine.memory.active()
         known = engine.known_block and engine.lanes % attr.lanes == 0 and bool(mask.all()) \
             and rest.uniform and attr.c.source == "regs" and attr.blocks == 1
-        if model is None or not known or attr.a.source == "tmem" or attr.c.fragment is None \
-                or model.kind in ("int", "int_sat", "exact", "pairs"):
+        if model is None or not known or attr.a.source == "tmem" or attr.c.fragment is None:
             engine.opaque(op, "a matrix step that is not modelled")
             return
         sources = list(op.src)
@@ -92,11 +91,19 @@ class MatrixOps:
             engine.opaque(op, "a matrix operand that is not modelled")
             return
         accumulators = self._accumulators(attr, c_src, fresh)
+        if model.a_type != model.b_type:  # a product of unlike types is no unordered pair
+            rows_a = {k: self._typed(model.a_type, row) for k, row in rows_a.items()}
         made = [self._steps(attr, model, accumulators[e], rows_a[row[:, e].tobytes()],
                             rows_b[col[:, e].tobytes()]) for e in range(row.shape[1])]
         self._write(op, attr, made)
         if attr.unit == "wgmma":
             self.flying.update(op.dst)
+
+    def _typed(self, name: str, row: Node) -> Node:
+        parts = [self.engine.forest.make("typed", name, width=a.width, args=(a,))
+                 for a in row.args]
+        assert row.table is not None
+        return krow(self.engine, parts, row.table)
 
     def _lanes(self, table: Any, lanes: int) -> Table:
         """Repeat a fragment's table for all warps (or warp groups) of the block."""
@@ -145,15 +152,20 @@ class MatrixOps:
         forest = self.engine.forest
         a, b = self._part(row_a, step), self._part(row_b, step)
         zero = forest.literal(row_a.width, 0)
-        kept = model.keeps_accumulator or self.engine.floats.literal(acc) == 0
-        if not acc.may_neg_zero and _all(a, zero) and _all(b, zero) and model.kind == "fused" \
-                and kept:
+        if _all(a, zero) and _all(b, zero) and self._keeps(model, acc):
             return acc
         symmetric = "sum" if model.symmetric else "list"
         text = f"{model.id}|{model.a_type}|{model.b_type}|{sign}{symmetric}|{attr.denorm}"
         negative = acc.may_neg_zero or model.kind != "fused"
         return forest.make("mma", text, width=acc.width, args=(acc, a, b), extra=model,
                            may_neg_zero=negative)
+
+    def _keeps(self, model: StepModel, acc: Node) -> bool:
+        """Tell whether a step whose products are all zero leaves its accumulator as it is."""
+        if model.kind in ("int", "int_sat"):
+            return True
+        kept = model.keeps_accumulator or self.engine.floats.literal(acc) == 0
+        return kept and not acc.may_neg_zero and model.kind == "fused"
 
     def _part(self, row: Node, step: tuple[int, ...]) -> Node:
         """Return the elements of one rounding step."""
