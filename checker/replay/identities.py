@@ -44,7 +44,15 @@ IDENTITIES: Mapping[str, str] = {
     "fma-unit-factor": "fma(a, 1, c) = a + c; fma(a, -1, c) = c - a",
     "fma-minus-zero": "fma(a, b, -0) = a * b: adding -0 changes nothing, one rounding",
     "fma-exact-product": "a product of two widened f16 (or fp8) is exact in f32: fma = mul + add",
-    "half-through-single": "f16/bf16 add and f16 mul rounded through f32: 24 >= 2*11 + 2 bits",
+    "half-through-single": "f16/bf16 add and mul rounded through f32: 24 >= 2*11 + 2 bits, and a "
+    "product of two bf16 has 16 bits, exact in f32 above half of the smallest bf16",
+    "square-nonnegative": "x * x is never -0 and never negative",
+    "power-nonnegative": "2^x is never -0 and never negative",
+    "power-of-zero": "2^x and log2(x) give one result for both zeros: N inside is dropped",
+    "plus-zero-through-scale": "N(x) * c = N(x * c) for a known c >= 1: no other product is 0",
+    "null-once": "(x + z) + z = x + z where z is a zero or a NaN: 0 * y, 2^(-inf - m)",
+    "null-last": "(x + z) + y = (x + y) + z: a rounded sum is -0 only where both addends are",
+    "fma-null-product": "fma(0, y, x) = 0 * y + x: the product is exact",
     "widen-narrow": "narrowing an exactly widened value returns it",
     "widen-widen": "two exact widenings are one",
     "neg-through-widen": "widening keeps the sign bit apart",
@@ -56,6 +64,13 @@ IDENTITIES: Mapping[str, str] = {
     "select-not": "select(!c, x, y) = select(c, y, x); select(c, x, x) = x",
     "narrow-order": "min, max, select, comparison, sign of widened values act on the narrow ones",
     "mma-zero-products": "+0 * +0 adds nothing to an accumulator that is not -0",
+    "mma-null-step": "a step of products that are all zero or NaN leaves an accumulator that is "
+    "not -0 alone but for NaN: once is enough, and it may come last",
+    "mma-in-range": "an integer step that saturates is a sum where bounds show that none leaves "
+    "32 bits",
+    "one-bit-word": "c ? 1 : 0 is c as a bit; comparing such words compares the bits",
+    "xor-twice": "x ^ (x ^ y) = y",
+    "xor-select": "x ^ (c ? x ^ y : 0) = c ? y : x",
     "mma-step": "the products of one rounding step are an unordered multiset",
     "fold": "operations on known bits, by bit-exact arithmetic",
 }

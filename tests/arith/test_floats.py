@@ -7,7 +7,8 @@ import pytest
 
 from checker.arith.formats import FORMATS, flush_subnormal
 from checker.arith.ops import UnsupportedArithmetic, apply
-from checker.core import Compare, FloatMode
+from checker.core import Compare, Conv, FloatMode
+from checker.draws import canonical_nans
 
 from . import reference
 from .values import edges, random_bits, tuples
@@ -88,6 +89,19 @@ def test_half_precision_agrees_with_numpy_on_all_pairs_of_a_sample() -> None:
             want = function(x.view(np.float16), y.view(np.float16))
         got = apply(name, FloatMode("f16"), x, y)
         np.testing.assert_array_equal(got.view(np.float16), want)
+
+
+def test_bf16_product_may_be_rounded_through_single_precision() -> None:
+    """Each bf16 with a spread of others, subnormal products and overflow included."""
+    a = np.arange(1 << 16, dtype=np.uint64)
+    single, widen, narrow = FloatMode("f32"), Conv("bf16", "f32"), Conv("f32", "bf16", "rn")
+    for other in (0x0000, 0x8001, 0x0080, 0x007F, 0x1F81, 0x2000, 0x20FF, 0x3F00, 0x3F81, 0x4000,
+                  0x5F7F, 0x7F7F, 0x7F80, 0x7FC0):
+        b = np.full_like(a, other)
+        wide = apply("fmul", single, apply("fcvt", widen, a), apply("fcvt", widen, b))
+        twice = canonical_nans("bf16", apply("fcvt", narrow, wide).astype(np.uint16))
+        direct = apply("fmul", FloatMode("bf16"), a, b).astype(np.uint16)
+        assert (canonical_nans("bf16", direct) == twice).all()
 
 
 @pytest.mark.parametrize("kind", TYPES)

@@ -74,6 +74,23 @@ CASES = {
         "cp.async.wait_group 0;\n" + BAR + OTHER + STORE),
     "float-atomic": (LOAD + "red.global.add.f32 [%rd2], %f1;\n", "float-atomic",
                      "ld.global.u32 %r9, [%rd4];\nred.global.add.u32 [%rd2], %r9;\n"),
+    "division-by-zero": (  # by the thread's number: thread 0
+        "ld.global.u32 %r9, [%rd4];\ndiv.u32 %r10, 7, %r1;\nst.global.u32 [%rd5], %r10;\n",
+        "undefined",
+        "add.u32 %r9, %r1, 1;\ndiv.u32 %r10, 7, %r9;\nst.global.u32 [%rd5], %r10;\n"),
+    "remainder-by-zero": (
+        "rem.s32 %r10, %r1, 0;\nst.global.u32 [%rd5], %r10;\n", "undefined",
+        "rem.s32 %r10, %r1, 0;\nsetp.eq.u32 %p1, 0, 0;\nselp.b32 %r10, %r1, %r10, %p1;\n"
+        "st.global.u32 [%rd5], %r10;\n"),
+    "carry-of-an-address-lost": (  # 4096 bytes on is in the next 2^32: 32-bit sums stay behind
+        "mov.b64 {%r9, %r10}, %rd1;\nadd.u32 %r9, %r9, 4096;\nmov.b64 %rd6, {%r9, %r10};\n"
+        "ld.global.f32 %f2, [%rd6+-4096];\n" + STORE, "out-of-bounds",
+        "add.s64 %rd6, %rd1, 4096;\nld.global.f32 %f2, [%rd6+-4096];\n" + STORE),
+    "upper-word-of-an-address-lost": (
+        "cvt.u32.u64 %r9, %rd4;\ncvt.u64.u32 %rd6, %r9;\nld.global.f32 %f2, [%rd6];\n" + STORE,
+        "out-of-bounds",
+        "mov.b64 {%r9, %r10}, %rd4;\nmov.b64 %rd6, {%r9, %r10};\nld.global.f32 %f2, [%rd6];\n"
+        + STORE),
     "shuffle-from-inactive": (
         LOAD + "setp.lt.u32 %p1, %r1, 8;\n@!%p1 bra L1;\n"
         "shfl.sync.bfly.b32 %f2, %f1, 16, 31, 255;\n" + STORE + "L1:\n", "undefined",
@@ -140,6 +157,33 @@ def test_data_dependent_control_is_unsupported_not_guessed() -> None:
     assert result.unsupported.code == "data-dependent"
     known = run(body, dtype="i32", values=[3] * 256)
     assert known.usable
+
+
+def test_an_opaque_instruction_that_never_runs_is_not_in_the_way() -> None:
+    strange = "@%p1 frobnicate.b32 [%rd2], %r1;\n"
+    never = run("setp.gt.u32 %p1, %r1, 64;\n" + strange + LOAD + "mov.f32 %f2, %f1;\n" + STORE)
+    assert never.usable
+    ever = run("setp.gt.u32 %p1, %r1, 62;\n" + strange + LOAD + "mov.f32 %f2, %f1;\n" + STORE)
+    assert ever.unsupported is not None
+    assert ever.unsupported.code == "opaque"
+
+
+def test_an_address_out_of_an_opaque_instruction_names_it() -> None:
+    result = run("frobnicate.b64 %rd6, %rd4;\nld.global.f32 %f2, [%rd6];\n" + STORE)
+    assert result.unsupported is not None
+    assert result.unsupported.code == "opaque"
+    assert "frobnicate" in result.unsupported.message
+
+
+def test_loaded_integers_are_indices_where_their_values_are_given() -> None:
+    body = ("ld.global.u32 %r9, [%rd4];\nand.b32 %r9, %r9, 63;\nmul.wide.u32 %rd6, %r9, 4;\n"
+            "add.s64 %rd6, %rd2, %rd6;\nred.global.add.u32 [%rd6], 1;\n")
+    unknown = run(body, dtype="i32")
+    assert unknown.unsupported is not None
+    assert "values" in unknown.unsupported.message
+    counted = run(body, dtype="i32", out="i32", values=[i * i for i in range(256)])
+    assert counted.usable
+    assert counted.outputs["y"].written[:64].sum() == len({i * i % 64 for i in range(64)})
 
 
 def test_fuel_runs_out_with_a_reason() -> None:

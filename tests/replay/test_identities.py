@@ -19,6 +19,7 @@ from tests.replay.listing import run
 A, B, C = ("ld.global.f32 %f1, [%rd4];\n", "ld.global.f32 %f2, [%rd4+256];\n",
            "ld.global.f32 %f3, [%rd4+512];\n")
 OUT = "st.global.f32 [%rd5], %f9;\n"
+NULL = "mul.rn.f32 %f4, %f2, 0f00000000;\n"  # a zero, or NaN
 HA, HB = "ld.global.b16 %h1, [%rd4];\n", "ld.global.b16 %h2, [%rd4+256];\n"
 HC = "ld.global.b16 %h3, [%rd4+2];\n"
 HOUT = "st.global.b16 [%rd5], %h9;\n"
@@ -63,6 +64,33 @@ EQUAL = {
     "fold": (A + "mov.f32 %f4, 0f3FC00000;\nadd.rn.f32 %f4, %f4, 0f3F000000;\n"
              "mul.rn.f32 %f9, %f1, %f4;\n" + OUT,
              A + "add.rn.f32 %f9, %f1, %f1;\n" + OUT),
+    "square-nonnegative": (A + "mul.rn.f32 %f9, %f1, %f1;\n" + OUT,
+                           A + "mul.rn.f32 %f4, %f1, %f1;\nadd.rn.f32 %f9, %f4, 0f00000000;\n"
+                           + OUT),
+    "power-nonnegative": (A + "ex2.approx.f32 %f9, %f1;\n" + OUT,
+                          A + "ex2.approx.f32 %f4, %f1;\nadd.rn.f32 %f9, %f4, 0f00000000;\n"
+                          + OUT),
+    "power-of-zero": (A + "neg.f32 %f4, %f1;\nex2.approx.f32 %f9, %f4;\n" + OUT,
+                      A + "sub.rn.f32 %f4, 0f00000000, %f1;\nex2.approx.f32 %f9, %f4;\n" + OUT),
+    "plus-zero-through-scale": (
+        A + "add.rn.f32 %f4, %f1, 0f00000000;\nmul.rn.f32 %f9, %f4, 0f3FB8AA3B;\n" + OUT,
+        A + "mul.rn.f32 %f4, %f1, 0f3FB8AA3B;\nadd.rn.f32 %f9, %f4, 0f00000000;\n" + OUT),
+    "null-once": (A + B + NULL + "add.rn.f32 %f5, %f1, %f4;\nadd.rn.f32 %f9, %f5, %f4;\n" + OUT,
+                  A + B + NULL + "add.rn.f32 %f9, %f4, %f1;\n" + OUT),
+    "null-last": (
+        A + B + C + NULL + "add.rn.f32 %f5, %f1, %f4;\nadd.rn.f32 %f9, %f5, %f3;\n" + OUT,
+        A + B + C + NULL + "add.rn.f32 %f5, %f1, %f3;\nadd.rn.f32 %f9, %f5, %f4;\n" + OUT),
+    "fma-null-product": (A + B + "fma.rn.f32 %f9, %f2, 0f00000000, %f1;\n" + OUT,
+                         A + B + NULL + "add.rn.f32 %f9, %f1, %f4;\n" + OUT),
+    "one-bit-word": (
+        A + B + "setp.gt.f32 %p1, %f1, %f2;\nselp.b32 %r9, 1, 0, %p1;\nxor.b32 %r9, %r9, 1;\n"
+        "setp.eq.b32 %p2, %r9, 0;\nselp.f32 %f9, %f1, %f2, %p2;\n" + OUT,
+        A + B + "setp.gt.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f1, %f2, %p1;\n" + OUT),
+    "xor-twice": (
+        A + B + "mov.b32 %r9, %f1;\nmov.b32 %r10, %f2;\nxor.b32 %r11, %r9, %r10;\n"
+        "st.shared.b32 [%r5], %r11;\nld.shared.b32 %r12, [%r5];\nxor.b32 %r13, %r12, %r9;\n"
+        "mov.b32 %f9, %r13;\n" + OUT,
+        A + B + "mov.f32 %f9, %f2;\n" + OUT),
     "xor-select": (A + B + "mov.b32 %r9, %f1;\nmov.b32 %r10, %f2;\nxor.b32 %r11, %r9, %r10;\n"
                    "setp.gt.f32 %p1, %f1, %f2;\nselp.b32 %r12, %r11, 0, %p1;\n"
                    "xor.b32 %r13, %r9, %r12;\nmov.b32 %f9, %r13;\n" + OUT,
@@ -97,7 +125,42 @@ BF = {
                     + OUT),
 }
 
+BF_ONLY = {
+    "half-through-single": (HA + HB + "mul.rn.bf16 %h9, %h1, %h2;\n" + HOUT,
+                            HA + HB + "cvt.f32.bf16 %f1, %h1;\ncvt.f32.bf16 %f2, %h2;\n"
+                            "mul.rn.f32 %f3, %f1, %f2;\ncvt.rn.bf16.f32 %h9, %f3;\n" + HOUT),
+}
+
 DIFFERENT = {
+    "product-may-be-minus-zero": (
+        A + B + "mul.rn.f32 %f9, %f1, %f2;\n" + OUT,
+        A + B + "mul.rn.f32 %f4, %f1, %f2;\nadd.rn.f32 %f9, %f4, 0f00000000;\n" + OUT),
+    "reciprocal-sees-the-zero": (
+        A + "neg.f32 %f4, %f1;\nrcp.rn.f32 %f9, %f4;\n" + OUT,
+        A + "sub.rn.f32 %f4, 0f00000000, %f1;\nrcp.rn.f32 %f9, %f4;\n" + OUT),
+    "plus-zero-through-half": (
+        A + "add.rn.f32 %f4, %f1, 0f00000000;\nmul.rn.f32 %f9, %f4, 0f3F000000;\n" + OUT,
+        A + "mul.rn.f32 %f4, %f1, 0f3F000000;\nadd.rn.f32 %f9, %f4, 0f00000000;\n" + OUT),
+    "plus-zero-through-minus": (
+        A + "add.rn.f32 %f4, %f1, 0f00000000;\nmul.rn.f32 %f9, %f4, 0fBFB8AA3B;\n" + OUT,
+        A + "mul.rn.f32 %f4, %f1, 0fBFB8AA3B;\nadd.rn.f32 %f9, %f4, 0f00000000;\n" + OUT),
+    "null-is-not-nothing": (A + B + NULL + "add.rn.f32 %f9, %f1, %f4;\n" + OUT,
+                            A + B + "mov.f32 %f9, %f1;\n" + OUT),
+    "null-of-another": (A + B + C + NULL + "add.rn.f32 %f9, %f1, %f4;\n" + OUT,
+                        A + B + C + "mul.rn.f32 %f4, %f3, 0f00000000;\n"
+                        "add.rn.f32 %f9, %f1, %f4;\n" + OUT),
+    "fma-null-addend": (  # a product that underflows to -0 before +0 is added
+        A + B + C + "mul.rn.f32 %f4, %f3, 0f00000000;\nfma.rn.f32 %f9, %f1, %f2, %f4;\n" + OUT,
+        A + B + C + "mul.rn.f32 %f4, %f3, 0f00000000;\nmul.rn.f32 %f5, %f1, %f2;\n"
+        "add.rn.f32 %f9, %f5, %f4;\n" + OUT),
+    "one-bit-other-test": (
+        A + B + "setp.gt.f32 %p1, %f1, %f2;\nselp.b32 %r9, 1, 0, %p1;\n"
+        "setp.eq.b32 %p2, %r9, 0;\nselp.f32 %f9, %f1, %f2, %p2;\n" + OUT,
+        A + B + "setp.gt.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f1, %f2, %p1;\n" + OUT),
+    "xor-with-another": (
+        A + B + C + "mov.b32 %r9, %f1;\nmov.b32 %r10, %f2;\nxor.b32 %r11, %r9, %r10;\n"
+        "mov.b32 %r12, %f3;\nxor.b32 %r13, %r11, %r12;\nmov.b32 %f9, %r13;\n" + OUT,
+        A + B + C + "mov.f32 %f9, %f2;\n" + OUT),
     "zero-minus": (A + "sub.rn.f32 %f9, 0f00000000, %f1;\n" + OUT, A + "neg.f32 %f9, %f1;\n" + OUT),
     "plus-zero-is-not-x": (A + "add.rn.f32 %f9, %f1, 0f00000000;\n" + OUT,
                            A + "mov.f32 %f9, %f1;\n" + OUT),
@@ -199,7 +262,8 @@ def _same_bytes(one: str, two: str, dtype: str, out: str) -> bool:
 
 ALL_EQUAL = {**{k: (*v, "f32", "f32") for k, v in EQUAL.items()},
              **{k: (*v, "f16", "f16") for k, v in HALVES.items()},
-             **{k: (*v, "bf16", "f32") for k, v in BF.items()}}
+             **{k: (*v, "bf16", "f32") for k, v in BF.items()},
+             **{f"{k} bf16": (*v, "bf16", "bf16") for k, v in BF_ONLY.items()}}
 ALL_DIFFERENT = {**{k: (*v, "f32", "f32") for k, v in DIFFERENT.items()},
                  **{k: (*v, "f16", "f16") for k, v in NARROW_DIFFERENT.items()}}
 
@@ -224,5 +288,5 @@ def test_near_miss_keeps_two_maps_and_really_differs(name: str) -> None:
 
 
 def test_every_identity_of_the_table_has_a_test() -> None:
-    elsewhere = {"mma-zero-products", "mma-step"}  # tests/replay/test_matrix.py
+    elsewhere = {"mma-zero-products", "mma-step", "mma-null-step", "mma-in-range"}  # test_matrix
     assert set(IDENTITIES) - elsewhere <= set(ALL_EQUAL)

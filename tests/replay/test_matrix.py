@@ -85,6 +85,41 @@ def test_zero_products_leave_the_accumulator_alone() -> None:
     assert not same(one_side, k16(), before=ZERO)  # 0 * inf
 
 
+def test_a_step_of_zeros_and_nans_counts_once_and_comes_last() -> None:
+    null = k16("{%r40,%r40,%r40,%r40}", "{%r14,%r15}")
+    assert same(k16() + null + null, k16() + null, before=ZERO)
+    assert same(null + k16(), k16() + null, before=ZERO)
+    other = k16("{%r40,%r40,%r40,%r40}", "{%r10,%r11}")
+    assert not same(k16() + null, k16() + other, before=ZERO)
+    assert not same(k16() + k16(), k16(), before=ZERO)
+
+
+def s8(saturate: bool, c: str = "{%r50,%r51,%r52,%r53}") -> str:
+    mode = ".satfinite" if saturate else ""
+    return (f"mma.sync.aligned.m16n8k32.row.col{mode}.s32.s8.s8.s32 {{%r50,%r51,%r52,%r53}}, "
+            f"{{%r10,%r11,%r12,%r13}}, {{%r14,%r15}}, {c};\n")
+
+
+def _integers(body: str, start: str) -> ReplayResult:
+    before = "".join(f"mov.b32 %r{r}, {start};\n" for r in range(50, 54))
+    after = "".join(f"cvt.rn.f32.s32 %f{i}, %r{i + 49};\n" for i in range(1, 5))
+    return run(before + body + after)
+
+
+@pytest.mark.parametrize(("start", "equal"), [("0", True), ("2146000000", True),
+                                              ("2147483647", False), ("-2147483648", False)])
+def test_saturation_counts_only_where_the_sum_may_leave_the_range(start: str, equal: bool) -> None:
+    wraps, clamps = _integers(s8(False), start), _integers(s8(True), start)
+    assert (first_difference(wraps, clamps) is None) is equal
+
+
+def test_saturation_counts_once_enough_products_are_summed() -> None:
+    start = str(2**31 - 2**24)  # room for 31 steps of 32 products of up to 2^14
+    for steps, equal in ((31, True), (32, False)):
+        wraps, clamps = (_integers(s8(kind) * steps, start) for kind in (False, True))
+        assert (first_difference(wraps, clamps) is None) is equal
+
+
 def test_half_of_a_step_may_be_zero() -> None:
     tail = k16("{%r10,%r11,%r40,%r40}", "{%r14,%r40}")
     assert same(tail, LOW, "sm_80", ZERO)
