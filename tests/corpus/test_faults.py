@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from checker import api
+from checker.replay import first_difference
 from corpus.faults import (
+    DECLARED,
     REGIMES,
     Row,
     checks,
@@ -85,9 +88,26 @@ def test_spacings_count_steps_across_zero() -> None:
 
 
 def test_failures_name_a_merged_fault_and_a_separated_null() -> None:
-    def row(fault: str, verdict: str, agrees: bool = True) -> Row:
-        return Row(fault, "all", "native", 1, 1, {}, verdict, "", agrees)
+    def row(fault: str, verdict: str, agrees: bool = True, declared: str = "") -> Row:
+        return Row(fault, "all", "native", 1, 1, {}, verdict, "", agrees, declared)
 
     assert failures([row("null", "equal"), row("double_rounding", "unproved")]) == []
     assert len(failures([row("null", "unproved"), row("double_rounding", "equal"),
                          row("fused_ordering", "unequal", agrees=False)])) == 3
+    assert failures([row("null", "equal", declared="equal"),
+                     row("multiplication_order", "unequal", declared="equal"),
+                     row("scale_precision", "unequal", declared="unproved")]) == []
+    assert len(failures([row("multiplication_order", "unequal", declared="unproved"),
+                         row("scale_precision", "unequal", declared="equal")])) == 2
+
+
+@pytest.mark.parametrize(("variant", "equal"), [
+    ("multiplication_order_all", True), ("multiplication_order_percent", True), ("null", True),
+    ("scale_precision_all", False), ("fused_ordering_all", False), ("double_rounding_one", False),
+    ("output_truncation_all", False), ("operand_sharing_all", False)])
+def test_declared_powers_of_two_merge_the_order_of_scales_alone(variant: str, equal: bool) -> None:
+    reference, kernel = KERNELS["none"], KERNELS[variant]
+    maps = [api.replay_kernel(k.text, dict(k.launch), assume=DECLARED)
+            for k in (reference, kernel)]
+    assert all(m.usable for m in maps)
+    assert (first_difference(*maps) is None) == equal
