@@ -34,6 +34,7 @@ class Values:
 
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
+        self.parts: dict[tuple[int, int, int], Value] = {}  # parts of nodes, made once
 
     # -- between the two kinds
     def poly(self, value: Value, width: int) -> Poly:
@@ -226,6 +227,14 @@ class Values:
             return self._part(forest.number(value), low, width)
         if low == 0 and width == value.width:
             return value
+        name = (value.serial, low, width)
+        known = self.parts.get(name)
+        if known is None:
+            known = self.parts[name] = self._extract(value, low, width)
+        return known
+
+    def _extract(self, value: Node, low: int, width: int) -> Value:
+        forest = self.forest
         if value.op == "int" and value.poly is not None:
             return self.extract(value.poly, low, width)
         if value.op == "pack":

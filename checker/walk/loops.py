@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.core import OPS
+from checker.core import OPS, Op
 from checker.tree.folds import make_fold
 from checker.tree.hashing import hash_ints, key
 from checker.tree.logic import conjuncts
@@ -75,10 +75,10 @@ class _Runner:
                                  fresh_bit=True)
         self.carried = self._carried()
         cyclic = self._cyclic()
-        self.accumulators = [r for r in self.carried if r in cyclic]
+        self.lost = self._idle()  # what only lanes that are off would keep: unknown
+        self.accumulators = [r for r in self.carried if r in cyclic and r not in self.lost]
         self.schedule = schedule(engine, loop, state, [r for r in self.carried
                                                        if r not in self.accumulators])
-        self.lost: set[int] = set()  # what only lanes that are off would keep: unknown
         self.phis: dict[int, Node] = {}
         self.labels: dict[int, Any] = {}
         self.iterations: list[Iteration] = []
@@ -96,6 +96,16 @@ class _Runner:
         live = self.engine.flow.blocks[self.loop.header].live_in
         written = {d for op in self._body_ops() for d in op.dst}
         return sorted(r for r in written if live >> r & 1)
+
+    def _idle(self) -> set[int]:
+        """Registers that reach the next iteration in lanes which a guarded load leaves out."""
+        read = self.engine.flow.blocks[self.loop.header].read_in
+        writers: dict[int, list[Op]] = {}
+        for op in self._body_ops():
+            for d in op.dst:
+                writers.setdefault(d, []).append(op)
+        return {r for r in self.carried if not read >> r & 1
+                and all(op.name == "load" and op.guard is not None for op in writers[r])}
 
     def _cyclic(self) -> set[int]:
         """Registers in a cyclic dependence that a float or matrix operation takes part in."""
@@ -257,7 +267,7 @@ class _Runner:
         for p in self.phis.values():
             mask |= p.deps
         assert it.back is not None
-        more = [r for r in self.carried if r not in self.accumulators
+        more = [r for r in self.carried if r not in self.accumulators and r not in self.lost
                 and it.back.regs[r] is not None and dependent(it.back.regs[r], mask)]
         self.accumulators += more
         return bool(more)
