@@ -301,7 +301,10 @@ _ZERO_SQUARE = _ZERO_WORD * _ZERO_WORD
 
 
 def _elements(model: StepModel, tile: Tile, type_name: str) -> tuple[U64, Any]:
-    """Mixed element hashes and the lanes of known +0 (None: there are none)."""
+    """Mixed element hashes and the lanes of known zeros (None: there are none).
+
+    The signs of zeros count only where a step's exact zero has a sign of its own.
+    """
     h, f = tile
     if model.compute != type_name and type_name not in ("tf32",):
         shape = h.shape[1:]
@@ -310,10 +313,15 @@ def _elements(model: StepModel, tile: Tile, type_name: str) -> tuple[U64, Any]:
     out = combine(key(f"mma element {type_name}"), h)
     if isinstance(f, int) and not f & CONC:
         return out, None
-    zero = (np.asarray(f & CONC) != 0) & (h[1] == 0)
+    bits = h[1] & _magnitude(type_name) if model.kind == "fused" else h[1]
+    zero = (np.asarray(f & CONC) != 0) & (bits == 0)
     if not zero.any():
         return out, None
     return np.where(zero, _ZERO_WORD, out), zero
+
+
+def _magnitude(type_name: str) -> np.uint64:
+    return np.uint64((1 << (ids.FLOAT_BITS.get(type_name, 8) - 1)) - 1)
 
 
 def _products(a: U64, b: U64, part: list[int], symmetric: bool) -> U64:
@@ -333,8 +341,8 @@ def _null_elements(tile: Tile, type_name: str) -> Any:
     h, f = tile
     if isinstance(f, int) and not f & (CONC | NULL):
         return None
-    magnitude = np.uint64((1 << (ids.FLOAT_BITS.get(type_name, 8) - 1)) - 1)
-    null = (np.asarray(f & NULL) != 0) | ((np.asarray(f & CONC) != 0) & (h[1] & magnitude == 0))
+    null = (np.asarray(f & NULL) != 0) | (
+        (np.asarray(f & CONC) != 0) & (h[1] & _magnitude(type_name) == 0))
     return np.broadcast_to(null, h.shape[1:]) if null.any() else None
 
 

@@ -120,6 +120,15 @@ def test_saturation_counts_once_enough_products_are_summed() -> None:
         assert (first_difference(wraps, clamps) is None) is equal
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_products_with_minus_zero_are_zero_products(target: str) -> None:
+    minus = "mov.b32 %r41, 0x80008000;\n"
+    both = k16() + k16("{%r40,%r40,%r40,%r40}", "{%r41,%r41}")
+    assert same(both, k16(), target, ZERO + minus)
+    assert not same(k16() + k16("{%r41,%r41,%r41,%r41}", "{%r14,%r15}"), k16(), target,
+                    ZERO + minus)
+
+
 def test_half_of_a_step_may_be_zero() -> None:
     tail = k16("{%r10,%r11,%r40,%r40}", "{%r14,%r40}")
     assert same(tail, LOW, "sm_80", ZERO)
