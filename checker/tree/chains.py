@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.core import FloatMode
+from checker.tree.hashing import Hash
 from checker.tree.logic import Logic
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
@@ -44,8 +45,9 @@ def one_step(rewriter: Rewriter, fold: Fold) -> Fold:
         ratio = len(chain) // m
         if len(chain) % m or speed % ratio or kinds[m:] != kinds[:-m]:
             continue
-        beyond = _Beyond(rewriter.logic, fold, speed // ratio)
-        if all(beyond.adds_nothing(node, i // m) for i, node in enumerate(chain) if i >= m) \
+        beyond = _beyond(rewriter, fold, speed // ratio)
+        phi = fold.phis[0]
+        if all(beyond.adds_nothing(node, phi, i // m) for i, node in enumerate(chain) if i >= m) \
                 and _alike(rewriter, fold, chain, m, ratio):
             return replace(fold, steps=(chain[m - 1],), ratio=ratio)
     return fold
@@ -94,37 +96,50 @@ def _speed(fold: Fold) -> int | None:
     return int(-c)
 
 
+def _beyond(rewriter: Rewriter, fold: Fold, speed: int) -> _Beyond:
+    """Return what holds beyond the end, once for all accumulators of a loop."""
+    name = ("beyond", fold.counter, fold.cond, speed)
+    if name not in rewriter.plans:
+        rewriter.plans[name] = _Beyond(rewriter.logic, fold.cond, speed)
+    made: _Beyond = rewriter.plans[name]
+    return made
+
+
 def _alike(rewriter: Rewriter, fold: Fold, chain: list[Node], m: int, ratio: int) -> bool:
     """Tell whether the j-th m operations at counter (c - j) / ratio are the same for all j."""
     phi = fold.phis[0]
-    scopes: list[Scope] = [rewriter.inside(fold.counter, ratio, j) for j in range(ratio)]
     operands = [[a for a in node.args if not a.deps & phi.deps] for node in chain]
-    for i, found in enumerate(operands):
-        for a in found:
-            scopes[i // m].need(a)
-    rewriter.run()
-    for i in range(m, len(chain)):
-        for a, b in zip(operands[i], operands[i % m], strict=True):
-            one, two = scopes[i // m].of(a), scopes[0].of(b)
-            if not bool((one == two).all()):
-                return False
-    return True
+    seen: dict[Any, Hash] = rewriter.plans.setdefault(("alike", fold.counter, ratio), {})
+    missing = [(a, i // m) for i, found in enumerate(operands) for a in found
+               if (a, i // m) not in seen]
+    if missing:
+        scopes: list[Scope] = [rewriter.inside(fold.counter, ratio, j) for j in range(ratio)]
+        for a, j in missing:
+            scopes[j].need(a)
+        rewriter.run()
+        for a, j in missing:
+            seen[(a, j)] = scopes[j].of(a)
+    return all(_same(seen[(a, i // m)], seen[(b, 0)]) for i in range(m, len(chain))
+               for a, b in zip(operands[i], operands[i % m], strict=True))
+
+
+def _same(one: Hash, two: Hash) -> bool:
+    return one is two or bool((one == two).all())
 
 
 class _Beyond:
     """What holds in the coarse loop's last iteration beyond the finer loop's end."""
 
-    def __init__(self, logic: Logic, fold: Fold, speed: int) -> None:
+    def __init__(self, logic: Logic, cond: Node, speed: int) -> None:
         self.logic = logic
-        self.fold = fold
         self.speed = speed
         self.known: dict[tuple[Node, int, bytes], bool] = {}
-        assert fold.cond.poly is not None
-        self.bound: Poly = fold.cond.poly
+        self.gaps: dict[tuple[Node, int], Any] = {}
+        assert cond.poly is not None
+        self.bound: Poly = cond.poly
 
-    def adds_nothing(self, node: Node, j: int) -> bool:
+    def adds_nothing(self, node: Node, phi: Node, j: int) -> bool:
         """Tell whether a chain's operation adds zeros where P - s * (ratio * k + j) < 0."""
-        phi = self.fold.phis[0]
         rest = [a for a in node.args if not a.deps & phi.deps]
         every = np.arange(self.logic.forest.lanes)
         return bool(rest) and all(self._zero(a, j, every) for a in rest)
@@ -172,8 +187,8 @@ class _Beyond:
             return not bool(p.table[lanes].any())
         if p.op != "ge0" or p.poly is None:
             return False
-        gap = self.bound.sub(constant(0, j * self.speed)).sub(p.poly)
-        if not gap.is_const:
-            return False
-        c = gap.const
-        return bool((c[lanes] >= 0).all()) if isinstance(c, np.ndarray) else c >= 0
+        if (p, j) not in self.gaps:
+            gap = self.bound.sub(constant(0, j * self.speed)).sub(p.poly)
+            self.gaps[(p, j)] = gap.const if gap.is_const else -1
+        c = self.gaps[(p, j)]
+        return bool((c[lanes] >= 0).all()) if isinstance(c, np.ndarray) else bool(c >= 0)
