@@ -12,6 +12,7 @@ seconds=500, out='mutants.jsonl')"`; called again with the same file it goes on 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -36,10 +37,11 @@ from corpus.pool import Lost
 
 #: what becomes of a mutant: no text of a kernel; another signature or none; the same map; the same
 #: map but a load reaches outside its buffer, which the premise `readable` rules out; the same map
-#: at another grid, which `grid-covers` asks for; no map; maps that differ though no input shows it
-#: (an identity of one engine alone); other bits, overlooked
-FATES = ("refused", "caught", "harmless", "readable", "grid-covers", "not judged", "DISAGREE",
-         "SURVIVED")
+#: at another grid, which `grid-covers` asks for; the same map where a size is the multiple that
+#: `divisible` says; no map; maps that differ though no input shows it (an identity of one engine
+#: alone); other bits, overlooked
+FATES = ("refused", "caught", "harmless", "readable", "grid-covers", "divisible", "not judged",
+         "DISAGREE", "SURVIVED")
 FINDINGS = ("DISAGREE", "SURVIVED")
 
 #: longest text, in lines, and longest time to sign one, in seconds of CPU, that is mutated
@@ -144,6 +146,10 @@ def judge_one(text: str, job: Job, base: Base) -> tuple[str, str]:
             now = _replayed(program, facts, before)
             if now.unsupported is not None:
                 return "not judged", now.unsupported.message
+            if now.digest != before.digest and _needs_multiple(base.program, program, facts,
+                                                               signature.premises):
+                fate = "divisible"
+                continue
             if now.digest != before.digest:
                 if not _needs_grid(program, facts, before, now, signature.premises):
                     return _different(base.program, program, facts)
@@ -203,6 +209,25 @@ def _needs_grid(program: Program, facts: dict[str, Any], before: ReplayResult, n
         if run_.usable and first_difference(before, run_) is None:
             return True
     return False
+
+
+def _needs_multiple(old: Program, new: Program, facts: dict[str, Any], premises: Sequence[str]
+                    ) -> bool:
+    """Whether the launch breaks a premise `divisible`, and the maps agree where it is kept."""
+    args = [dict(arg) if arg else arg for arg in facts["args"]]
+    for code in premises:
+        hit = re.fullmatch(r"divisible:arg(\d+(?:,\d+)*)%(\d+)", code)
+        if hit is None:
+            continue
+        step = int(hit[2])
+        for index in map(int, hit[1].split(",")):
+            for kind in {"i32", "i64"} & set(args[index] or ()):
+                args[index][kind] = max(1, args[index][kind] // step) * step
+    if args == facts["args"]:
+        return False
+    kept = Launch.from_json({**facts, "args": args})
+    runs = [replay(program, kept) for program in (old, new)]
+    return all(r.usable for r in runs) and first_difference(*runs) is None
 
 
 def _part_of(part: ReplayResult, whole: ReplayResult) -> bool:

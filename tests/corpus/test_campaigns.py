@@ -15,16 +15,19 @@ from corpus.load import CorpusKernel
 SMALL = r"^(elementwise|activation|rope|embedding-|reductions\.row_sum_(f32|tree))"
 
 
-def _small(count: int) -> list[CorpusKernel]:
-    found = [k for k in kernels("ptx", ("sm_90",), SMALL) if k.text.count("\n") < 260]
-    return spread(found, count)
+def _small(count: int, isa: str = "ptx") -> list[CorpusKernel]:
+    found = kernels(isa, ("sm_90",) if isa == "ptx" else (), SMALL)
+    return spread(sorted(found, key=lambda k: len(k.text)), count)
+
+
+BOTH = [*_small(5), *_small(5, "gcn")]
 
 
 def _mutation(kernel: CorpusKernel, count: int) -> mutate.Job:
     return mutate.Job(kernel.name, kernel.text, kernel.isa, (dict(kernel.launch),), count, 7)
 
 
-@pytest.mark.parametrize("kernel", _small(6), ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", BOTH, ids=lambda k: k.name)
 def test_no_mutant_survives(kernel: CorpusKernel) -> None:
     outcome = mutate.judge(_mutation(kernel, 8))
     fates = Counter(fate for (_, fate), n in outcome.counts.items() for _ in range(n))
@@ -42,9 +45,9 @@ def test_a_blind_checker_lets_mutants_live(monkeypatch: pytest.MonkeyPatch) -> N
     assert found
 
 
-@pytest.mark.parametrize("kernel", _small(6), ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", BOTH, ids=lambda k: k.name)
 def test_rewrites_move_no_signature(kernel: CorpusKernel) -> None:
-    fates = morph.judge(morph.Job(kernel.name, kernel.text, kernel.isa, 9, 3))
+    fates = morph.judge(morph.Job(kernel.name, kernel.text, kernel.isa, 12, 3))
     assert fates
     assert [(f.rewrite, f.why) for f in fates if f.fate != "kept"] == []
 

@@ -45,6 +45,22 @@ def test_the_fate_of_a_change(old: str, new: str, fate: str) -> None:
     assert _fate(old, new) == fate
 
 
+@pytest.mark.parametrize(("old", "new", "fate"), [
+    # Element r7 is stored where r7 + 1 is inside: the same where the size is even.
+    ("@%p1 st.global.b16 [ %rd3 + 0 ], { %rs6 }", "@%p2 st.global.b16 [ %rd3 + 0 ], { %rs6 }",
+     "divisible"),
+    ("@%p1 st.global.b16 [ %rd3 + 0 ], { %rs6 }", "@%p2 st.global.b16 [ %rd3 + 2 ], { %rs6 }",
+     "caught"),
+])
+def test_a_size_that_must_be_a_multiple(old: str, new: str, fate: str) -> None:
+    kernel = kernels("ptx", ("sm_90",), r"^activation\.relu-B256_KIND3_fuse1_w4")[0]
+    assert old in kernel.text
+    launches = tuple(dict(x) for x in kernel.launches)
+    job = mutate.Job(kernel.name, kernel.text, kernel.isa, launches, 1, 1)
+    base = mutate._base(job.text, job.isa, json.dumps(launches))
+    assert mutate.judge_one(kernel.text.replace(old, new), job, base)[0] == fate
+
+
 @pytest.mark.parametrize("isa", ["ptx", "gcn"])
 def test_mutants_are_distinct_and_the_same_for_one_seed(isa: str) -> None:
     text = _kernel(isa).text
