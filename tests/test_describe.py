@@ -54,7 +54,7 @@ def test_descriptors_and_signatures_make_the_same_classes() -> None:
     texts = [path.read_text() for path in sorted((EXAMPLES / "row_sum").glob("*.ptx"))]
     texts += [(EXAMPLES / f"{n}.ptx").read_text() for n in (
         "scale_after", "scale_before", "double", "twice_plus", "tree_1_warp", "tree_4_warps",
-        "scales_first", "scales_in_turn", "gemm_k16", "figure4_a", "figure4_b")]
+        "scales_first", "scales_in_turn", "gemm_k16", "gemm_k64", "figure4_a", "figure4_b")]
     classes = defaultdict(set)
     for text in texts:
         found = descriptor(text)

@@ -45,7 +45,8 @@ def loop(words: Words, v: View, env: Env) -> Data:
     turns = _turns(condition, fold)
     if turns is not None:
         out["turns"] = turns
-    strides = sorted({s for phi in order
+    # A turn of the tree may be a part of a turn of the text.
+    strides = sorted({s // fold.ratio for phi in order
                       for s in stride(View(fold.steps[index[phi]], inner), fold.counter)})
     if strides:
         out["k_loop_step"] = strides[0] if len(strides) == 1 else strides
