@@ -311,7 +311,7 @@ def _elements(model: StepModel, tile: Tile, type_name: str) -> tuple[U64, Any]:
         h, f = _unflat(ids.convert(Conv(type_name, model.compute), _flat((h, f), shape)), shape)
         type_name = model.compute
     out = combine(key(f"mma element {type_name}"), h)
-    if isinstance(f, int) and not f & CONC:
+    if not _seen(f) & CONC:
         return out, None
     bits = h[1] & _magnitude(type_name) if model.kind == "fused" else h[1]
     zero = (np.asarray(f & CONC) != 0) & (bits == 0)
@@ -339,7 +339,7 @@ def _products(a: U64, b: U64, part: list[int], symmetric: bool) -> U64:
 def _null_elements(tile: Tile, type_name: str) -> Any:
     """The elements that are a zero or a NaN, None if there are none."""
     h, f = tile
-    if isinstance(f, int) and not f & (CONC | NULL):
+    if not _seen(f) & (CONC | NULL):
         return None
     null = (np.asarray(f & NULL) != 0) | (
         (np.asarray(f & CONC) != 0) & (h[1] & _magnitude(type_name) == 0))
@@ -424,10 +424,17 @@ def _plain_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
     return out, facts
 
 
+def _seen(f: Facts) -> int:
+    return f if isinstance(f, int) else int(np.bitwise_or.reduce(f, axis=None))
+
+
 def _poison(a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Fragment, m: Machine) -> Facts:
     """Undefined or unmodelled operands reach the rows and columns they belong to."""
     out: Facts = acc[1] & POISON
+    some = _seen(a[1]) | _seen(b[1])
     for bit in (UNDEF, OPQ, PENDING, EXCH):
+        if not some & bit:
+            continue
         fa, fb = a[1] & bit, b[1] & bit
         if isinstance(fa, int) and isinstance(fb, int):
             out = out | fa | fb

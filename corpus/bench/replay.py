@@ -1,8 +1,8 @@
 """What the launch replay costs: against compiling, and over a whole sweep.
 
-`python -m corpus.bench.replay` prints the replay of one launch over the time Triton takes to
-compile the configuration (median over a fixed sample), and the exact partition of a GEMM sweep over
-its compilation, all in one run. Needs Triton.
+`python -m corpus.bench.replay` prints, over the time Triton takes to compile the same in the same
+run: the replay of one launch (median over a fixed sample), the replays of a whole GEMM sweep, and
+its exact partition, which signs each text first. Needs Triton.
 """
 
 from __future__ import annotations
@@ -11,14 +11,48 @@ import os
 import tempfile
 import time
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from rich.progress import track
 
-from checker import KernelInput, partition
-from corpus.bench.cost import console, measure, sample, show_replay
+from checker import KernelInput, Launch, api, partition
+from checker.replay import ReplayResult, replay
+from corpus.bench.cost import console, sample
 from corpus.build import cases_of
 from corpus.compile import compile_case
+
+
+def shares(chosen: list[tuple[str, int]], target: str) -> tuple[list[float], int]:
+    """Replay over compiling for each configuration, from scratch, and how many were refused."""
+    found: list[float] = []
+    refused = 0
+    warnings.simplefilter("ignore")
+    for family, index in track(chosen, "replay", console=console,
+                               disable=not console.is_terminal):
+        case = cases_of(family, False)[index]
+        with tempfile.TemporaryDirectory() as fresh:
+            os.environ["TRITON_CACHE_DIR"] = fresh
+            start = time.perf_counter()
+            try:
+                made = compile_case(case, target)
+            except Exception as error:
+                console.print(f"not compiled: {case.name}: {type(error).__name__}", markup=False)
+                continue
+            compile_s = time.perf_counter() - start
+        start = time.perf_counter()
+        result = _replayed(made.text, made.isa, made.launches[0])
+        if result.unsupported is None:
+            found.append((time.perf_counter() - start) / compile_s)
+        else:
+            refused += 1
+    return found, refused
+
+
+def _replayed(text: str, isa: str, launch: Any) -> ReplayResult:
+    """Parse, lower and replay a text."""
+    return replay(api.program_of(text, isa=isa), Launch.from_json(launch))
 
 
 def sweep(family: str, count: int, target: str) -> tuple[list[KernelInput], float]:
@@ -46,8 +80,17 @@ def main(
     family: Annotated[str, typer.Option(help="the sweep")] = "gemm",
 ) -> None:
     """Measure what the replay costs."""
-    show_replay(list(measure(sample(every, target), target)))
+    found_s, refused = shares(sample(every, target), target)
+    if found_s:
+        print(f"parse, lower and replay one launch / compile: median {np.median(found_s):.2f}, "
+              f"95th percentile {np.quantile(found_s, 0.95):.2f} of {len(found_s)} "
+              f"configurations; not replayed: {refused}")
     kernels, compile_s = sweep(family, count, target)
+    start = time.perf_counter()
+    maps = {_replayed(k.text, k.isa or "ptx", k.launches[0]).digest for k in kernels}
+    seconds = time.perf_counter() - start
+    print(f"replay of {len(kernels)} configurations of {family}: {seconds:.1f} s, compiling took "
+          f"{compile_s:.1f} s, ratio {seconds / compile_s:.2f}; {len(maps)} maps")
     start = time.perf_counter()
     found = partition(kernels)
     seconds = time.perf_counter() - start
