@@ -72,7 +72,9 @@ def commute(text: str, rng: random.Random) -> str:
     out = []
     for line in text.split("\n"):
         hit = _PTX_COMMUTE.match(line)
-        if hit and rng.random() < 0.5 and "wide.s16" not in line:
+        # `add.f32.f16 d, a, c` takes a half and a single: their places are not alike.
+        mixed = re.search(r"wide\.s16|\.f32\.b?f16\b", line)
+        if hit and rng.random() < 0.5 and not mixed:
             line = f"{hit.group(1)}{hit.group(3).strip()}, {hit.group(2).strip()}{hit.group(4)}"
         out.append(line)
     return "\n".join(out)
