@@ -16,7 +16,7 @@ import typer
 
 from checker import api
 from checker.errors import SamebitsError
-from corpus.campaigns.common import SETS, Options, each, keep
+from corpus.campaigns.common import SETS, Options, each, keep, say
 from corpus.load import DATA, CorpusKernel, load_set
 from corpus.pool import Lost
 
@@ -58,6 +58,10 @@ def signatures(options: Options) -> dict[str, str]:
 
 def campaign(options: Options) -> int:
     """Run the campaign; return the exit status."""
+    if not SIGNATURES.exists():
+        say(f"{SIGNATURES} is missing: commit to signatures first, "
+            "with `python -m corpus.campaigns.drift --write`")
+        return 2
     committed: dict[str, str] = json.loads(SIGNATURES.read_text()).get(options.isa, {})
     now = signatures(options)
     moved = sorted(n for n, s in now.items() if committed.get(n) != s)

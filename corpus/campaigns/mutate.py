@@ -4,9 +4,9 @@ In: committed kernels with launch facts. A mutant whose signature changed (or th
 modelled) is caught; any other is replayed at the kernel's launches. Out: counts by kind and fate
 (`FATES`); survivors are stored, minimised, and make the exit status 1.
 
-A machine that has Python and the checker's dependencies only runs it as
-`python3 -c "from corpus.campaigns.mutate import measure; measure(isa='ptx', count=20000, jobs=16,
-seconds=500, out='mutants.jsonl')"`; called again with the same file it goes on where it stopped.
+Run by `python -m corpus.campaigns mutate` or, where only the checker's own dependencies are
+installed, by `python3 -c "from corpus.campaigns.mutate import measure; measure('ptx', count=20000,
+jobs=16, seconds=540, out='mutants.jsonl')"`; with the same file it goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ def judge_one(text: str, job: Job, base: Base) -> tuple[str, str]:
         program = api.program_of(text, isa=job.isa)
         fate = "harmless"
         for facts, before in zip(job.launches, base.runs, strict=True):
-            now = _replayed(program, facts, before)
+            now, more = _replayed(program, facts, before)
+            fate = "readable" if more else fate
             if now.unsupported is not None:
                 return "not judged", now.unsupported.message
             if now.digest != before.digest and _needs_multiple(base.program, program, facts,
@@ -163,8 +164,9 @@ def judge_one(text: str, job: Job, base: Base) -> tuple[str, str]:
     return fate, ""
 
 
-def _replayed(program: Program, facts: dict[str, Any], before: ReplayResult) -> ReplayResult:
-    """The replay at the kernel's launch, with more shared memory where that does not suffice.
+def _replayed(program: Program, facts: dict[str, Any], before: ReplayResult
+              ) -> tuple[ReplayResult, bool]:
+    """The replay at the kernel's launch, and whether it took more shared memory than that gives.
 
     Like a grid, the size of dynamic shared memory belongs to the launch of each kernel.
     """
@@ -174,8 +176,8 @@ def _replayed(program: Program, facts: dict[str, Any], before: ReplayResult) -> 
         more = {**facts, "shared": 4 * facts["shared"]}
         again = replay(program, Launch.from_json(more), fuel=fuel)
         if first_difference(before, again) is None and again.usable:
-            return replace(again, digest=before.digest)
-    return now
+            return replace(again, digest=before.digest), True
+    return now, False
 
 
 def _says(reason: Reason) -> str:
