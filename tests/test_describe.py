@@ -183,3 +183,9 @@ def test_an_unreadable_file_exits_4(tmp_path: Path) -> None:
     bad = tmp_path / "bad.ptx"
     bad.write_text(".version 8.0\n.target sm_90\n.visible .entry k( {")
     assert CliRunner().invoke(app, ["describe", str(bad)]).exit_code == 4
+
+
+def test_the_layout_leaves_no_trace_in_an_epilogue() -> None:
+    one, four = (committed(f"pool-B128_K2_MAX0_w{w}-sm_90") for w in (1, 4))
+    assert one["descriptor"] == four["descriptor"]
+    assert one["outputs"][0]["orders"][0]["epilogue"] == ["fmul f32.rn.keep.num(., 0x3e800000)"]

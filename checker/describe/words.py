@@ -88,11 +88,12 @@ class Words:
         """What is done to the last reduction before it is stored, the first thing first."""
         steps: list[str] = []
         while _NAME.fullmatch(self.text(v)) is None:
-            kids = v.members() if v.node.op in GROUPED else v.kids()
+            kids, free = _operands(v)
             inner = [k for k in kids if _NAME.search(self.text(k))]
             if len(inner) != 1 or v.node.op in ("load", "and", "or"):
                 break
             shown = ["." if k is inner[0] else self.text(k) for k in kids]
+            shown[:free] = sorted(shown[:free])
             steps.append(f"{operation(v.node)}({', '.join(shown)})" if len(kids) > 1
                          else operation(v.node))
             v = inner[0]
@@ -128,10 +129,7 @@ class Words:
             return f"select({', '.join(shown)})"
         if node.op == "phi":
             return "running"
-        kids = v.members() if node.op in GROUPED else v.kids()
-        # Operands that may change places are met in the order of their digests.
-        free = len(kids) if node.op in SYMMETRIC | GROUPED else 2 if node.op == "ffma" else 0
-        kids[:free] = sorted(kids[:free], key=lambda k: k.digest)
+        kids, free = _operands(v)
         shown = [self.text(k, env) for k in kids]
         shown[:free] = sorted(shown[:free])
         if not shown:
@@ -191,6 +189,15 @@ class Words:
         if node.op == "sreg":
             return node.attr
         return f"({self.text(v, env)})"
+
+
+def _operands(v: View) -> tuple[list[View], int]:
+    """The operands; the first so many may change places, and stand in the order of digests."""
+    op = v.node.op
+    kids = v.members() if op in GROUPED else v.kids()
+    free = len(kids) if op in SYMMETRIC | GROUPED else 2 if op == "ffma" else 0
+    kids[:free] = sorted(kids[:free], key=lambda k: k.digest)
+    return kids, free
 
 
 def operation(node: Node) -> str:
