@@ -87,6 +87,7 @@ def campaign(options: Options) -> int:
     share = -(-options.count // max(1, len(chosen)))
     jobs = [Job(k.name, k.text, k.isa, min(CHUNK, share - start), options.seed, start)
             for start in range(0, share, CHUNK) for k in chosen]
+    random.Random(options.seed).shuffle(jobs)
     counts: Counter[tuple[str, str]] = Counter()
     moved: list[tuple[Job, Fate]] = []
     for job, fates in each(f"morph {options.isa}", judge, jobs, options):

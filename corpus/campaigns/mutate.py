@@ -12,6 +12,7 @@ jobs=16, seconds=540, out='mutants.jsonl')"`; with the same file it goes on wher
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
 from collections import Counter
@@ -256,12 +257,14 @@ def _different(old: Program, new: Program, facts: dict[str, Any]) -> tuple[str, 
 
 
 def plan(found: Iterable[CorpusKernel], options: Options) -> list[Job]:
-    """The jobs: the shortest kernels of each variant."""
+    """The jobs: the shortest kernels of each variant, shuffled, so that a part is a fair one."""
     short = sorted((k for k in found if k.text.count("\n") <= LONGEST), key=lambda k: len(k.text))
     chosen = spread(short, max(1, -(-options.count // options.per_kernel)))
     share = -(-options.count // max(1, len(chosen)))
-    return [Job(k.name, k.text, k.isa, tuple(dict(x) for x in k.launches), share, options.seed)
+    jobs = [Job(k.name, k.text, k.isa, tuple(dict(x) for x in k.launches), share, options.seed)
             for k in chosen]
+    random.Random(options.seed).shuffle(jobs)
+    return jobs
 
 
 def _recalled(out: Path | None) -> dict[str, Outcome]:
