@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from checker.arith import matrix as arith_matrix
 from checker.arith.formats import UnsupportedArithmetic
 from checker.arith.steps import StepModel, step_model
-from checker.core import Conv, FloatMode, Fragment, MatrixOperand, Mma, Op, Program
+from checker.core import FloatMode, Fragment, MatrixOperand, Mma, Op, Program
 from checker.replay import descriptors, inflight, tensor
 from checker.replay import identities as ids
 from checker.replay.facts import (
@@ -24,27 +24,33 @@ from checker.replay.facts import (
     EXCH,
     FORM_SHIFT,
     MNZ,
-    NULL,
     OPQ,
     PENDING,
     POISON,
-    QUIET,
     UNDEF,
     Facts,
     Mask,
     form_key,
+    seen,
 )
 from checker.replay.hashing import U64, combine, combine_all, const_hash, key
 from checker.replay.integers import bounded_form, form, magnitude_bound, sum_terms
 from checker.replay.machine import EMPTY, Machine, Step
-from checker.replay.nulls import open_null, with_null
-from checker.replay.operands import choose
+from checker.replay.rounding import (
+    ZERO_SQUARE,
+    Tile,
+    all_null,
+    flat,
+    one_step,
+    prepared,
+    products,
+    unflat,
+)
 from checker.replay.values import Conc, Hash, V, hash_of, make_pack, pred_bits, split
 
 __all__ = ["step"]
 
 Read = Callable[[Machine], list[V]]
-Tile = tuple[U64, Facts]  # hashes (2, B, G, rows, cols) and facts (B, G, rows, cols) or int
 
 
 def step(program: Program, op: Op, read: Read) -> Step | None:
@@ -149,19 +155,33 @@ def _tile(m: Machine, regs: list[V], fragment: Fragment, rows: int, cols: int) -
     return out, flat_f[..., at]
 
 
+def _kept_tile(m: Machine, regs: list[V], fragment: Fragment, rows: int, cols: int) -> Tile:
+    """The tile of registers that a few steps in a row share: made once."""
+    known: dict[tuple[int, ...], tuple[list[V], Tile]] = m.extra.setdefault("tiles", {})
+    name = (id(fragment), *map(id, regs))
+    if name not in known:
+        if len(known) >= _TILES:
+            known.clear()
+        known[name] = regs, _tile(m, regs, fragment, rows, cols)
+    return known[name][1]
+
+
+_TILES = 64
+
+
 def operand_tile(m: Machine, operand: MatrixOperand, regs: list[V], rows: int, cols: int,
                  is_b: bool, on: Mask | None, lanes: int, unit: str) -> Tile:
     """Operand A as (rows = m, cols = k) or B as (rows = k, cols = n)."""
     if operand.source == "regs":
         assert operand.fragment is not None
-        tile = _tile(m, regs, operand.fragment, rows, cols)
+        tile = _kept_tile(m, regs, operand.fragment, rows, cols)
     elif operand.source == "smem":
         tile = descriptors.read(m, operand, regs[0], rows, cols, is_b, on, lanes, unit)
     else:
         raise m.unsupported("tensor-memory", "this matrix operand's source is not modelled")
     if operand.neg:
         shape = tile[0].shape[1:]
-        return _unflat(ids.negate(_flat(tile, shape), ids.FLOAT_BITS.get(operand.type, 16)), shape)
+        return unflat(ids.negate(flat(tile, shape), ids.FLOAT_BITS.get(operand.type, 16)), shape)
     return tile
 
 
@@ -255,183 +275,37 @@ def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
     if model.kind in ("int", "int_sat"):
         return _integer(m, model, a, b, acc, fragment)
     poison = _poison(a, b, acc, fragment, m)
-    ea, za = _elements(model, a, model.a_type)
-    eb, zb = _elements(model, b, model.b_type)
-    na, nb = _null_elements(a, model.a_type), _null_elements(b, model.b_type)
+    ea, za, na = prepared(model, a, model.a_type)
+    eb, zb, nb = prepared(model, b, model.b_type)
     start = acc
     if model.chain == "add":
         acc = _zero()
     for ks in model.steps:
         part = list(ks)
-        total = _products(ea, eb, part, model.symmetric)
+        total = products(ea, eb, part, model.symmetric)
         none = null = None
         if za is not None and zb is not None:
             both = np.matmul(za[..., part].astype(np.float32), zb[..., part, :].astype(np.float32))
             if both.any():
                 if model.symmetric:
-                    total = total - _ZERO_SQUARE * both.astype(np.uint64)
+                    total = total - ZERO_SQUARE * both.astype(np.uint64)
                 none = to_fragment(both == len(part), fragment, m)
         if na is not None or nb is not None:
-            null = to_fragment(np.broadcast_to(_all_null(na, nb, part), total.shape[1:]),
+            null = to_fragment(np.broadcast_to(all_null(na, nb, part), total.shape[1:]),
                                fragment, m)
-        acc = _one_step(model, acc, to_fragment(total, fragment, m), none, null)
+        acc = one_step(model, acc, to_fragment(total, fragment, m), none, null)
     if model.chain == "add":
         mode = FloatMode(model.acc_type)
         shape = (fragment.row.shape[1], m.B, m.T)
-        acc = _unflat(ids.add(mode, _flat(start, shape), _flat(acc, shape)), shape)
+        acc = unflat(ids.add(mode, flat(start, shape), flat(acc, shape)), shape)
     h, f = acc
     return np.broadcast_to(h, (2, fragment.row.shape[1], m.B, m.T)), f | poison
-
-
-def _flat(x: tuple[U64, Facts], shape: tuple[int, ...]) -> tuple[U64, Facts]:
-    """Any layout as one row of lanes (2, 1, n), which is what the identities work on."""
-    h, f = x
-    return np.broadcast_to(h, (2, *shape)).reshape(2, 1, -1), (
-        f if isinstance(f, int) else np.broadcast_to(f, shape).reshape(1, -1))
-
-
-def _unflat(x: tuple[U64, Facts], shape: tuple[int, ...]) -> tuple[U64, Facts]:
-    h, f = x
-    return h.reshape(2, *shape), f if isinstance(f, int) else np.broadcast_to(
-        f, h.shape[1:]).reshape(shape)
-
-
-_ZERO_WORD = key("mma zero element").reshape(2, 1, 1, 1, 1)
-_ZERO_SQUARE = _ZERO_WORD * _ZERO_WORD
-
-
-def _elements(model: StepModel, tile: Tile, type_name: str) -> tuple[U64, Any]:
-    """Mixed element hashes and the lanes of known zeros (None: there are none).
-
-    The signs of zeros count only where a step's exact zero has a sign of its own.
-    """
-    h, f = tile
-    if model.compute != type_name and type_name not in ("tf32",):
-        shape = h.shape[1:]
-        h, f = _unflat(ids.convert(Conv(type_name, model.compute), _flat((h, f), shape)), shape)
-        type_name = model.compute
-    out = combine(key(f"mma element {type_name}"), h)
-    if not _seen(f) & CONC:
-        return out, None
-    bits = h[1] & _magnitude(type_name) if model.kind == "fused" else h[1]
-    zero = (np.asarray(f & CONC) != 0) & (bits == 0)
-    if not zero.any():
-        return out, None
-    return np.where(zero, _ZERO_WORD, out), zero
-
-
-def _magnitude(type_name: str) -> np.uint64:
-    return np.uint64((1 << (ids.FLOAT_BITS.get(type_name, 8) - 1)) - 1)
-
-
-def _products(a: U64, b: U64, part: list[int], symmetric: bool) -> U64:
-    """Sum of the products of one step; contiguous operands are twice as fast."""
-    if part == list(range(part[0], part[0] + len(part))):
-        x, y = a[..., part[0] : part[-1] + 1], b[..., part[0] : part[-1] + 1, :]
-    else:
-        x, y = a[..., part], b[..., part, :]
-    if not symmetric:
-        place = np.arange(1, 2 * len(part), 2, dtype=np.uint64) * key("place").reshape(2)[0]
-        x = x * (place | np.uint64(1))
-    return np.asarray(np.matmul(np.ascontiguousarray(x), np.ascontiguousarray(y)))
-
-
-def _null_elements(tile: Tile, type_name: str) -> Any:
-    """The elements that are a zero or a NaN, None if there are none."""
-    h, f = tile
-    if not _seen(f) & (CONC | NULL):
-        return None
-    null = (np.asarray(f & NULL) != 0) | (
-        (np.asarray(f & CONC) != 0) & (h[1] & _magnitude(type_name) == 0))
-    return np.broadcast_to(null, h.shape[1:]) if null.any() else None
-
-
-def _all_null(a: Any, b: Any, part: list[int]) -> NDArray[np.bool_]:
-    """Where each product of a step has a factor that is a zero or a NaN."""
-    if b is None:
-        return np.asarray(a[..., part].all(axis=-1, keepdims=True))
-    if a is None:
-        return np.asarray(b[..., part, :].all(axis=-2, keepdims=True))
-    return np.asarray(np.matmul((~a[..., part]).astype(np.float32),
-                                (~b[..., part, :]).astype(np.float32)) == 0)
-
-
-def _one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any, null: Any
-              ) -> tuple[U64, Facts]:
-    """One rounding step; `none`, `null`: lanes whose products are all +0 * +0, all zero or NaN.
-
-    A null step leaves its accumulator alone but for a NaN: once is enough, and it may come last.
-    """
-    out = _plain_step(model, acc, total, none)
-    opened = open_null(acc)
-    if opened is None and (null is None or not null.any()):
-        return out
-    here = np.zeros((1, 1, 1), dtype=bool) if null is None else null
-    lanes, inner, z = opened or (np.zeros((1, 1, 1), dtype=bool), acc, acc[0])
-    if opened is not None:
-        bare = _plain_step(model, choose(lanes, inner, acc), total, none)
-        move = lanes & ~here & (np.asarray(bare[1] & MNZ) == 0)
-        if move.any():
-            late = with_null(bare, (z, (acc[1] & POISON) | MNZ), move)
-            out = choose(move, late, out)
-    if null is not None:
-        what = combine(key("null step"), total)
-        still = here & _kept(model, acc, _minus_zero(model, acc))
-        if none is not None:
-            still = still & ~none
-        fresh = still & ~lanes
-        if fresh.any():
-            out = choose(fresh, with_null(acc, (what, MNZ), fresh), out)
-        same = still & lanes & (z == what).all(axis=0)
-        if same.any():
-            out = choose(same, acc, out)
-    return out
-
-
-def _minus_zero(model: StepModel, acc: tuple[U64, Facts]) -> Facts:
-    """MNZ where the accumulator may be -0, known bits looked at."""
-    h, f = acc
-    may = f & MNZ
-    if isinstance(f, int) and not f & CONC:
-        return may
-    minus = (np.asarray(f & CONC) != 0) & (h[1] == np.uint64(
-        1 << (ids.FLOAT_BITS.get(model.acc_type, 32) - 1)))
-    return may | np.where(minus, np.uint32(MNZ), np.uint32(0)) if np.any(minus) else may
-
-
-def _kept(model: StepModel, acc: tuple[U64, Facts], may: Facts) -> NDArray[np.bool_]:
-    """Lanes whose accumulator a step of zeros leaves as it is."""
-    h, f = acc
-    kept = np.asarray(may) == 0
-    if not model.keeps_accumulator:  # the step itself cuts or flushes all but a zero
-        kept = kept & (np.asarray(f & CONC) != 0) & (h[1] == np.uint64(0))
-    return np.asarray(kept)
-
-
-def _plain_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
-                ) -> tuple[U64, Facts]:
-    """The step's hash; lanes of `none` keep their accumulator where it is not -0."""
-    h, f = acc
-    may = _minus_zero(model, acc)
-    out = combine(key(f"mma step {model.id}"), h, total)
-    facts: Facts = may | QUIET
-    if none is not None:
-        skip = none & _kept(model, acc, may)
-        if skip.any():
-            out = np.where(skip, h, out)
-            facts = np.where(skip, np.uint32(f) if isinstance(f, int) else f,
-                             np.uint32(may | QUIET) if isinstance(may, int) else may | QUIET)
-    return out, facts
-
-
-def _seen(f: Facts) -> int:
-    return f if isinstance(f, int) else int(np.bitwise_or.reduce(f, axis=None))
 
 
 def _poison(a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Fragment, m: Machine) -> Facts:
     """Undefined or unmodelled operands reach the rows and columns they belong to."""
     out: Facts = acc[1] & POISON
-    some = _seen(a[1]) | _seen(b[1])
+    some = seen(a[1]) | seen(b[1])
     for bit in (UNDEF, OPQ, PENDING, EXCH):
         if not some & bit:
             continue
@@ -466,7 +340,7 @@ def _integer(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Fac
         words.append(out)
     total = to_fragment(np.matmul(words[0], words[1]), fragment, m)
     shape = total.shape[1:]
-    h, f = _flat(acc, shape)
+    h, f = flat(acc, shape)
     bound = magnitude_bound(32, h, f)
     most = _WIDEST.get(model.a_type, 1 << 31) * _WIDEST.get(model.b_type, 1 << 31)
     if bound is not None:
@@ -483,7 +357,7 @@ def _sequential(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, 
     """One fma a product, in the order of k."""
     mode = FloatMode(model.acc_type)
     shape4 = (fragment.row.shape[1], m.B, m.T)
-    out = _flat(acc, shape4)
+    out = flat(acc, shape4)
     for (k,) in model.steps:
         pair = []
         for (h, f), is_a in ((a, True), (b, False)):
@@ -493,9 +367,9 @@ def _sequential(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, 
             if not isinstance(f, int):
                 fcut = f[..., :, k : k + 1] if is_a else f[..., k : k + 1, :]
                 f = to_fragment(np.broadcast_to(fcut, shape[1:]), fragment, m)
-            pair.append(_flat((wide, f), shape4))
+            pair.append(flat((wide, f), shape4))
         out = ids.fma(mode, pair[0], pair[1], out)
-    return _unflat(out, shape4)
+    return unflat(out, shape4)
 
 
 def _unknown(attr: Mma, a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Fragment,

@@ -1,0 +1,173 @@
+"""One rounding step of a matrix instruction over hashes: products, zeros, nulls, accumulators.
+
+In: operand tiles and accumulators as hashes with facts. Out: the same. The products of a step are
+an unordered multiset: element hashes are multiplied and summed modulo 2**64 in both words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.arith.steps import StepModel
+from checker.core import Conv
+from checker.replay import identities as ids
+from checker.replay.facts import CONC, MNZ, NULL, POISON, QUIET, Facts, memo, seen
+from checker.replay.hashing import U64, combine, key
+from checker.replay.nulls import open_null, with_null
+from checker.replay.operands import choose
+
+__all__ = ["ZERO_SQUARE", "Tile", "all_null", "flat", "one_step", "prepared", "products", "unflat"]
+
+Tile = tuple[U64, Facts]  # hashes (2, B, G, rows, cols) and facts (B, G, rows, cols) or int
+
+
+def flat(x: tuple[U64, Facts], shape: tuple[int, ...]) -> tuple[U64, Facts]:
+    """Any layout as one row of lanes (2, 1, n), which is what the identities work on."""
+    h, f = x
+    return np.broadcast_to(h, (2, *shape)).reshape(2, 1, -1), (
+        f if isinstance(f, int) else np.broadcast_to(f, shape).reshape(1, -1))
+
+
+def unflat(x: tuple[U64, Facts], shape: tuple[int, ...]) -> tuple[U64, Facts]:
+    h, f = x
+    return h.reshape(2, *shape), f if isinstance(f, int) else np.broadcast_to(
+        f, h.shape[1:]).reshape(shape)
+
+
+_ZERO_WORD = key("mma zero element").reshape(2, 1, 1, 1, 1)
+ZERO_SQUARE = _ZERO_WORD * _ZERO_WORD
+
+
+def prepared(model: StepModel, tile: Tile, type_name: str) -> tuple[U64, Any, Any]:
+    """Mixed element hashes, known zeros and nulls of an operand, which several steps may share."""
+    found: tuple[U64, Any, Any] = memo(
+        f"mma operand {type_name} {model.compute} {model.kind}", tile,
+        lambda t: (*_elements(model, t, type_name), _null_elements(t, type_name)))
+    return found
+
+
+def _elements(model: StepModel, tile: Tile, type_name: str) -> tuple[U64, Any]:
+    """Mixed element hashes and the lanes of known zeros (None: there are none).
+
+    The signs of zeros count only where a step's exact zero has a sign of its own.
+    """
+    h, f = tile
+    if model.compute != type_name and type_name not in ("tf32",):
+        shape = h.shape[1:]
+        h, f = unflat(ids.convert(Conv(type_name, model.compute), flat((h, f), shape)), shape)
+        type_name = model.compute
+    out = combine(key(f"mma element {type_name}"), h)
+    if not seen(f) & CONC:
+        return out, None
+    bits = h[1] & _magnitude(type_name) if model.kind == "fused" else h[1]
+    zero = (np.asarray(f & CONC) != 0) & (bits == 0)
+    if not zero.any():
+        return out, None
+    return np.where(zero, _ZERO_WORD, out), zero
+
+
+def _magnitude(type_name: str) -> np.uint64:
+    return np.uint64((1 << (ids.FLOAT_BITS.get(type_name, 8) - 1)) - 1)
+
+
+def products(a: U64, b: U64, part: list[int], symmetric: bool) -> U64:
+    """Sum of the products of one step; contiguous operands are twice as fast."""
+    if part == list(range(part[0], part[0] + len(part))):
+        x, y = a[..., part[0] : part[-1] + 1], b[..., part[0] : part[-1] + 1, :]
+    else:
+        x, y = a[..., part], b[..., part, :]
+    if not symmetric:
+        place = np.arange(1, 2 * len(part), 2, dtype=np.uint64) * key("place").reshape(2)[0]
+        x = x * (place | np.uint64(1))
+    return np.asarray(np.matmul(np.ascontiguousarray(x), np.ascontiguousarray(y)))
+
+
+def _null_elements(tile: Tile, type_name: str) -> Any:
+    """The elements that are a zero or a NaN, None if there are none."""
+    h, f = tile
+    if not seen(f) & (CONC | NULL):
+        return None
+    null = (np.asarray(f & NULL) != 0) | (
+        (np.asarray(f & CONC) != 0) & (h[1] & _magnitude(type_name) == 0))
+    return np.broadcast_to(null, h.shape[1:]) if null.any() else None
+
+
+def all_null(a: Any, b: Any, part: list[int]) -> NDArray[np.bool_]:
+    """Where each product of a step has a factor that is a zero or a NaN."""
+    if b is None:
+        return np.asarray(a[..., part].all(axis=-1, keepdims=True))
+    if a is None:
+        return np.asarray(b[..., part, :].all(axis=-2, keepdims=True))
+    return np.asarray(np.matmul((~a[..., part]).astype(np.float32),
+                                (~b[..., part, :]).astype(np.float32)) == 0)
+
+
+def one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any, null: Any
+              ) -> tuple[U64, Facts]:
+    """One rounding step; `none`, `null`: lanes whose products are all +0 * +0, all zero or NaN.
+
+    A null step leaves its accumulator alone but for a NaN: once is enough, and it may come last.
+    """
+    out = _plain_step(model, acc, total, none)
+    opened = open_null(acc)
+    if opened is None and (null is None or not null.any()):
+        return out
+    here = np.zeros((1, 1, 1), dtype=bool) if null is None else null
+    lanes, inner, z = opened or (np.zeros((1, 1, 1), dtype=bool), acc, acc[0])
+    if opened is not None:
+        bare = _plain_step(model, choose(lanes, inner, acc), total, none)
+        move = lanes & ~here & (np.asarray(bare[1] & MNZ) == 0)
+        if move.any():
+            late = with_null(bare, (z, (acc[1] & POISON) | MNZ), move)
+            out = choose(move, late, out)
+    if null is not None:
+        what = combine(key("null step"), total)
+        still = here & _kept(model, acc, _minus_zero(model, acc))
+        if none is not None:
+            still = still & ~none
+        fresh = still & ~lanes
+        if fresh.any():
+            out = choose(fresh, with_null(acc, (what, MNZ), fresh), out)
+        same = still & lanes & (z == what).all(axis=0)
+        if same.any():
+            out = choose(same, acc, out)
+    return out
+
+
+def _minus_zero(model: StepModel, acc: tuple[U64, Facts]) -> Facts:
+    """MNZ where the accumulator may be -0, known bits looked at."""
+    h, f = acc
+    may = f & MNZ
+    if isinstance(f, int) and not f & CONC:
+        return may
+    minus = (np.asarray(f & CONC) != 0) & (h[1] == np.uint64(
+        1 << (ids.FLOAT_BITS.get(model.acc_type, 32) - 1)))
+    return may | np.where(minus, np.uint32(MNZ), np.uint32(0)) if np.any(minus) else may
+
+
+def _kept(model: StepModel, acc: tuple[U64, Facts], may: Facts) -> NDArray[np.bool_]:
+    """Lanes whose accumulator a step of zeros leaves as it is."""
+    h, f = acc
+    kept = np.asarray(may) == 0
+    if not model.keeps_accumulator:  # the step itself cuts or flushes all but a zero
+        kept = kept & (np.asarray(f & CONC) != 0) & (h[1] == np.uint64(0))
+    return np.asarray(kept)
+
+
+def _plain_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
+                ) -> tuple[U64, Facts]:
+    """The step's hash; lanes of `none` keep their accumulator where it is not -0."""
+    h, f = acc
+    may = _minus_zero(model, acc)
+    out = combine(key(f"mma step {model.id}"), h, total)
+    facts: Facts = may | QUIET
+    if none is not None:
+        skip = none & _kept(model, acc, may)
+        if skip.any():
+            out = np.where(skip, h, out)
+            facts = np.where(skip, np.uint32(f) if isinstance(f, int) else f,
+                             np.uint32(may | QUIET) if isinstance(may, int) else may | QUIET)
+    return out, facts
