@@ -19,12 +19,14 @@ from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, or
 from checker.tree.poly import Poly, constant
 
 __all__ = [
-    "COMPARE_BIT", "LOW_BITS", "SELECT_BIT", "Forest", "Fuel", "Hasher", "Node", "choose",
+    "COMPARE_BIT", "LOW_BITS", "SELECT_BIT", "UNKNOWN_BIT", "Forest", "Fuel", "Hasher",
+    "Node", "choose",
     "hash_members", "hash_node", "hash_poly", "hash_poly_tag", "hash_select", "hash_step",
     "join_group", "member",
 ]
 
 COMPARE_BIT = 2  # a comparison lies below: its hash may depend on what sizes are shown to be
+UNKNOWN_BIT = 4  # a select lies below that may give an undefined or opaque value
 LOW_BITS = 7  # bits that stand for no symbol
 SELECT_BIT = 1  # a symbolic select lies below: its hash may depend on what a guard implies
 SYMMETRIC = frozenset({"fadd", "fmul", "fextremum", "fcmp_sym", "imul", "imulhi_u", "imulhi_s",
@@ -335,6 +337,8 @@ class Forest:
         for kid in node.kids:
             node.deps |= kid.deps
             node.tainted |= kid.tainted
+        if op == "select" and (args[1].tainted or args[2].tainted):
+            node.deps |= UNKNOWN_BIT
         node.low, node.high, node.may_neg_zero = low, high, may_neg_zero
         node.serial = len(self.nodes) + 1
         node.site = self.site

@@ -22,7 +22,7 @@ from checker.tree import evaluate
 from checker.tree.contexts import Contexts
 from checker.tree.hashing import Hash, collapse, key
 from checker.tree.logic import Logic
-from checker.tree.nodes import COMPARE_BIT, LOW_BITS, SELECT_BIT, Node
+from checker.tree.nodes import COMPARE_BIT, LOW_BITS, SELECT_BIT, UNKNOWN_BIT, Node
 from checker.tree.poly import Poly, settle
 
 __all__ = ["Conflict", "Facts", "Pivot", "Region", "Rewriter", "Scope"]
@@ -242,8 +242,13 @@ class Rewriter:
         return settle(self.contexts.column(scope.mask, column, scope.number), 0)
 
     # -- what a node depends on
-    def columns_of(self, deps: int) -> tuple[bool, int]:
-        """Return whether pivots or facts touch a value with these symbols, and its columns."""
+    def columns_of(self, node: Node) -> tuple[bool, int]:
+        """Return whether pivots or facts touch a value, and the columns that do.
+
+        A fact that speaks of no symbol (a column of a row that one block holds whole) is of use
+        where a value was left undefined; elsewhere it would tell alike elements apart.
+        """
+        deps = node.deps
         known = self.relevant.get(deps)
         if known is None:
             mask = 0
@@ -252,7 +257,7 @@ class Rewriter:
                     mask |= 1 << column
             if self.facts is not None and deps & SELECT_BIT:
                 for column, speaks in self.facts.columns.items():
-                    if not speaks & ~deps:
+                    if not speaks & ~deps and (speaks or deps & UNKNOWN_BIT):
                         mask |= 1 << column
             touched = mask or deps & self.reach or (deps & COMPARE_BIT and self.forest.shared)
             known = self.relevant[deps] = (bool(touched), mask)
@@ -262,12 +267,12 @@ class Rewriter:
         """Return the region a node's hash belongs to; None: it is the hash it was made with."""
         while region.outer is not None and not node.deps & region.bits:
             region = region.outer
-        if region.outer is None and not self.columns_of(node.deps)[0]:
+        if region.outer is None and not self.columns_of(node)[0]:
             return None
         return region
 
     def _keys(self, node: Node, scope: Scope) -> Numbers:
-        number = self.contexts.narrow(scope.mask, self.columns_of(node.deps)[1], scope.number)
+        number = self.contexts.narrow(scope.mask, self.columns_of(node)[1], scope.number)
         if node.uniform and node.op != "krow":
             return number * self.lanes
         first = self.forest.first_alike(node)
@@ -300,7 +305,7 @@ class Rewriter:
             if not len(keys):
                 continue
             number, lane = np.divmod(keys, self.lanes)
-            scope = Scope(self, home, self.columns_of(node.deps)[1], lane, number)
+            scope = Scope(self, home, self.columns_of(node)[1], lane, number)
             todo.append((node, home, scope))
             self.forest.spend(1 + len(keys) // 4096)
             evaluate.needs(node, scope)
