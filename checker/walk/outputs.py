@@ -8,6 +8,7 @@ kept as it stands.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -480,18 +481,34 @@ def _classes(group: OutputGroup, shape: Any, rows: _Rows, coords: Any, digests: 
 
 
 def _coverage(shape: Any, where: Any, scales: Any) -> str:
-    names = ",".join(y for y, _s, _n in shape)
+    """Say which coordinates a class of elements covers; whole axes without their tile's size."""
     if not len(scales):
         return "one"
-    indices = [n for _y, _s, n in shape]
-    complete = len(where) == int(np.prod(scales.astype(object))) and \
-        bool((where >= 0).all()) and bool((where < scales).all())
-    if complete and all(n == "grid" for n in indices):
+    names = ",".join(y for y, _s, _n in shape)
+    rest = list(range(len(shape)))
+    for i, (_y, scale, launch) in enumerate(shape):
+        others = [j for j in rest if j != i]
+        if launch == "grid" and _whole_axis(where, i, others, scale):
+            rest = others
+    if not rest:
         return f"all:{names}"
-    listed = where.astype("<i8").tobytes()
-    digest = key(f"{shape!r}|{listed.hex()}")
+    left = tuple(shape[i] for i in rest)
+    listed = np.unique(where[:, rest], axis=0)
+    complete = len(listed) == math.prod(s for _y, s, _n in left) and \
+        bool((listed >= 0).all()) and bool((listed < scales[rest]).all())
+    digest = key(f"{left!r}|{listed.astype('<i8').tobytes().hex()}")
     tag = "all" if complete else "some"
     return f"{tag}:{names}:{int(digest[0, 0]):016x}{int(digest[1, 0]):016x}"
+
+
+def _whole_axis(where: Any, axis: int, others: list[int], scale: int) -> bool:
+    """Tell whether every place along the other axes has all offsets of a tile along this one."""
+    own = where[:, axis]
+    if bool((own < 0).any()) or bool((own >= scale).any()):
+        return False
+    points = np.unique(where[:, [axis, *others]], axis=0)
+    places = np.unique(points[:, 1:], axis=0) if others else points[:1, 1:]
+    return len(points) == scale * len(places)
 
 
 def _keep_order(engine: Engine, group: OutputGroup) -> None:
