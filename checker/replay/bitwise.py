@@ -110,8 +110,12 @@ def _xor(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
 
     if bits_of(b, mask) is not None:
         return each(b, mask, make)
-    return _xor_select(a, b, mask) or _xor_select(b, a, mask) or _both_parts(
-        "ixor", a, b, mask) or _xor_pair(a, b, w)
+    found = _xor_select(a, b, mask) or _xor_select(b, a, mask)
+    if found is not None:
+        return found
+    if isinstance(a, Pack) or isinstance(b, Pack):
+        return partwise("ixor", a, b, mask)
+    return _xor_pair(a, b, w)
 
 
 XORS = Ledger(6)  # of x ^ y: the hashes and facts of both
@@ -134,7 +138,7 @@ def _xor_pair(a: V, b: V, w: int) -> V:
             if same.any():
                 f = other[2].astype(np.uint32) & ~np.uint32(POISON) | (fx & POISON)
                 answer = merge(same, Hash(other[:2], f, w), answer)
-    return answer
+    return _zero_lanes("ixor", a, b, answer) or answer
 
 
 def _same(a: V, b: V) -> bool:
@@ -188,12 +192,12 @@ def _bit_as_pred(v: V) -> V:
 def _both_parts(name: str, a: V, b: V, mask: Mask | None) -> V | None:
     """Two unknown operands: zeros in one leave the other's bits alone."""
     if not (isinstance(a, Pack) or isinstance(b, Pack)):
-        return _zero_lanes(name, a, b, mask)
+        return _zero_lanes(name, a, b)
     return partwise(name, a, b, mask)
 
 
-def _zero_lanes(name: str, a: V, b: V, mask: Mask | None) -> V | None:
-    """or/xor/add where one side is zero in some lanes."""
+def _zero_lanes(name: str, a: V, b: V, base: V | None = None) -> V | None:
+    """or/xor/add where one side is zero in some lanes; elsewhere `base`, else opaque."""
     if name not in ("ior", "ixor", "iadd"):
         return None
     out: V | None = None
@@ -204,8 +208,7 @@ def _zero_lanes(name: str, a: V, b: V, mask: Mask | None) -> V | None:
             continue
         zero = np.asarray(known & (h[1] == 0))
         if zero.any():
-            base = out if out is not None else opaque(name, a.w, [a, b], a.w)
-            out = merge(zero, other, base)
+            out = merge(zero, other, out or base or opaque(name, a.w, [a, b], a.w))
     return out
 
 

@@ -48,7 +48,8 @@ def with_null(x: HF, z: HF, lanes: NDArray[np.bool_]) -> HF:
     (h, f), (zh, zf) = x, z
     out = combine(key(_WITH), h, zh)
     _SUMS.record(out, [h[0], h[1], f, zh[0], zh[1]], lanes)
-    zero = (f | (f & CONC) << 1) & zf & MNZ  # both may be -0
+    known = f & CONC if not seen(f) & CONC else np.where(h[1] == 0, np.uint32(0), f & CONC)
+    zero = (f | known << 1) & zf & MNZ  # both may be -0
     facts = f & (POISON | NOSUB | NONNEG) | zero | QUIET | zf & POISON
     return out, facts | form_id(_WITH) << FORM_SHIFT
 

@@ -89,6 +89,8 @@ def test_a_step_of_zeros_and_nans_counts_once_and_comes_last() -> None:
     null = k16("{%r40,%r40,%r40,%r40}", "{%r14,%r15}")
     assert same(k16() + null + null, k16() + null, before=ZERO)
     assert same(null + k16(), k16() + null, before=ZERO)
+    nothing = k16("{%r40,%r40,%r40,%r40}", "{%r40,%r40}")
+    assert same(null + nothing + k16(), null + k16(), before=ZERO)
     other = k16("{%r40,%r40,%r40,%r40}", "{%r10,%r11}")
     assert not same(k16() + null, k16() + other, before=ZERO)
     assert not same(k16() + k16(), k16(), before=ZERO)
