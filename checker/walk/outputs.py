@@ -481,34 +481,47 @@ def _classes(group: OutputGroup, shape: Any, rows: _Rows, coords: Any, digests: 
 
 
 def _coverage(shape: Any, where: Any, scales: Any) -> str:
-    """Say which coordinates a class of elements covers; whole axes without their tile's size."""
+    """Say which coordinates a class of elements covers.
+
+    A block index that runs over the grid repeats the tile: along such an axis only the shortest
+    period of the offsets counts, whatever the tile's size.
+    """
     if not len(scales):
         return "one"
     names = ",".join(y for y, _s, _n in shape)
-    rest = list(range(len(shape)))
-    for i, (_y, scale, launch) in enumerate(shape):
-        others = [j for j in rest if j != i]
-        if launch == "grid" and _whole_axis(where, i, others, scale):
-            rest = others
+    periods = list(shape)
+    for i, (y, scale, launch) in enumerate(shape):
+        if launch == "grid":
+            period = _period(where, i, scale)
+            if period < scale:
+                where = where.copy()
+                where[:, i] %= period
+                periods[i] = (y, period, launch)
+    listed = np.unique(where, axis=0)
+    rest = [i for i, (_y, scale, launch) in enumerate(periods) if launch != "grid" or scale > 1]
     if not rest:
         return f"all:{names}"
-    left = tuple(shape[i] for i in rest)
-    listed = np.unique(where[:, rest], axis=0)
-    complete = len(listed) == math.prod(s for _y, s, _n in left) and \
-        bool((listed >= 0).all()) and bool((listed < scales[rest]).all())
-    digest = key(f"{left!r}|{listed.astype('<i8').tobytes().hex()}")
+    left = tuple(periods[i] for i in rest)
+    complete = len(listed) == math.prod(s for _y, s, _n in left) and bool(
+        ((listed >= 0) & (listed < [s for _y, s, _n in periods])).all())
+    digest = key(f"{left!r}|{listed[:, rest].astype('<i8').tobytes().hex()}")
     tag = "all" if complete else "some"
     return f"{tag}:{names}:{int(digest[0, 0]):016x}{int(digest[1, 0]):016x}"
 
 
-def _whole_axis(where: Any, axis: int, others: list[int], scale: int) -> bool:
-    """Tell whether every place along the other axes has all offsets of a tile along this one."""
+def _period(where: Any, axis: int, scale: int) -> int:
+    """Return the least p that divides the tile such that offsets p apart go together."""
     own = where[:, axis]
     if bool((own < 0).any()) or bool((own >= scale).any()):
-        return False
-    points = np.unique(where[:, [axis, *others]], axis=0)
-    places = np.unique(points[:, 1:], axis=0) if others else points[:1, 1:]
-    return len(points) == scale * len(places)
+        return scale
+    points = len(np.unique(where, axis=0))
+    for p in range(1, scale):
+        if scale % p == 0 and points % (scale // p) == 0:
+            reduced = where.copy()
+            reduced[:, axis] %= p
+            if len(np.unique(reduced, axis=0)) * (scale // p) == points:
+                return p
+    return scale
 
 
 def _keep_order(engine: Engine, group: OutputGroup) -> None:
