@@ -148,17 +148,18 @@ def judge_one(text: str, job: Job, base: Base) -> tuple[str, str]:
             fate = "readable" if more else fate
             if now.unsupported is not None:
                 return "not judged", now.unsupported.message
-            if now.digest != before.digest and _needs_multiple(base.program, program, facts,
-                                                               signature.premises):
-                fate = "divisible"
+            same = now.digest == before.digest
+            if same and now.usable:
                 continue
-            if now.digest != before.digest:
-                if not _needs_grid(program, facts, before, now, signature.premises):
-                    return _different(base.program, program, facts)
-                fate = "grid-covers"
-            if _reads_outside(program, now) and "readable" in signature.premises:
+            if same and _reads_outside(program, now) and "readable" in signature.premises:
                 fate = "readable"
-            elif not now.usable:
+            elif _needs_multiple(base.program, program, facts, signature.premises):
+                fate = "divisible"
+            elif _needs_grid(program, facts, before, now, signature.premises):
+                fate = "grid-covers"
+            elif not same:
+                return _different(base.program, program, facts)
+            else:
                 return "SURVIVED", "; ".join(_says(r) for r in now.reasons()) or "no fixed bits"
     except SamebitsError as error:
         return "refused", str(error)

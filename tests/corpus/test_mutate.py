@@ -16,6 +16,10 @@ from corpus.campaigns.mutants import VENDORS, mutants
 from corpus.load import CorpusKernel
 
 
+RELU = r"^activation\.relu-B256_KIND3_fuse1_w4"
+ADD_MUL = r"^elementwise\.add_mul-B128_OP1_fuse1_w1"
+
+
 @cache
 def _kernel(isa: str = "ptx") -> CorpusKernel:
     found = kernels(isa, ("sm_90",) if isa == "ptx" else (), r"^elementwise\.max-B128_.*w4")
@@ -45,15 +49,18 @@ def test_the_fate_of_a_change(old: str, new: str, fate: str) -> None:
     assert _fate(old, new) == fate
 
 
-@pytest.mark.parametrize(("old", "new", "fate"), [
+@pytest.mark.parametrize(("name", "old", "new", "fate"), [
     # Element r7 is stored where r7 + 1 is inside: the same where the size is even.
-    ("@%p1 st.global.b16 [ %rd3 + 0 ], { %rs6 }", "@%p2 st.global.b16 [ %rd3 + 0 ], { %rs6 }",
+    (RELU, "@%p1 st.global.b16 [ %rd3 + 0 ], { %rs6 }", "@%p2 st.global.b16 [ %rd3 + 0 ], { %rs6 }",
      "divisible"),
-    ("@%p1 st.global.b16 [ %rd3 + 0 ], { %rs6 }", "@%p2 st.global.b16 [ %rd3 + 2 ], { %rs6 }",
+    # The last of four is stored where the first is inside: outside the buffer at other sizes.
+    (ADD_MUL, "@%p4 st.global.b32 [ %rd3 + 12 ], { %r13 }",
+     "@%p1 st.global.b32 [ %rd3 + 12 ], { %r13 }", "divisible"),
+    (RELU, "@%p1 st.global.b16 [ %rd3 + 0 ], { %rs6 }", "@%p2 st.global.b16 [ %rd3 + 2 ], { %rs6 }",
      "caught"),
 ])
-def test_a_size_that_must_be_a_multiple(old: str, new: str, fate: str) -> None:
-    kernel = kernels("ptx", ("sm_90",), r"^activation\.relu-B256_KIND3_fuse1_w4")[0]
+def test_a_size_that_must_be_a_multiple(name: str, old: str, new: str, fate: str) -> None:
+    kernel = kernels("ptx", ("sm_90",), name)[0]
     assert old in kernel.text
     launches = tuple(dict(x) for x in kernel.launches)
     job = mutate.Job(kernel.name, kernel.text, kernel.isa, launches, 1, 1)
