@@ -15,7 +15,6 @@ from corpus.campaigns.minimise import minimised
 from corpus.campaigns.mutants import VENDORS, mutants
 from corpus.load import CorpusKernel
 
-
 RELU = r"^activation\.relu-B256_KIND3_fuse1_w4"
 ADD_MUL = r"^elementwise\.add_mul-B128_OP1_fuse1_w1"
 
