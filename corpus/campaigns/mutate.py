@@ -5,7 +5,7 @@ modelled) is caught; any other is replayed at the kernel's launches. Out: counts
 (`FATES`); survivors are stored, minimised, and make the exit status 1.
 
 Run by `python -m corpus.campaigns mutate` or, where only the checker's own dependencies are
-installed, by `python3 -c "from corpus.campaigns.mutate import measure; measure('ptx', count=20000,
+installed, by `python3 -c "from corpus.campaigns.mutate import measure; measure('ptx', count=30000,
 jobs=16, seconds=540, out='mutants.jsonl')"`; with the same file it goes on where it stopped.
 """
 
@@ -304,10 +304,10 @@ def campaign(options: Options) -> int:
         else:
             _remember(options.out, job, outcome)
         outcomes[job.key] = outcome
-    return report(options, len({job.name for job in jobs}), list(outcomes.values()))
+    return report(options, list(outcomes.values()))
 
 
-def report(options: Options, count: int, outcomes: Sequence[Outcome]) -> int:
+def report(options: Options, outcomes: Sequence[Outcome]) -> int:
     """The table by kind, every finding, one line of totals; returns the exit status."""
     total: Counter[tuple[str, str]] = Counter()
     for outcome in outcomes:
@@ -325,8 +325,9 @@ def report(options: Options, count: int, outcomes: Sequence[Outcome]) -> int:
         path = keep("mutate", f"{found['kernel']}-{found['line']}-{number}", found)
         print(f"{found['fate']} {found['kernel']} line {found['line']}: {found['old'].strip()}"
               f" -> {found['new'].strip()}: {found['detail']}  ({path.name})")
+    mutated = sum(any(kind != "(kernel)" for kind, _ in o.counts) for o in outcomes)
     judged = sum(sums[fate] for fate in FATES if fate not in ("refused", "not judged"))
-    print(f"mutate {options.isa} seed {options.seed}: {sum(sums.values())} mutants of {count} "
+    print(f"mutate {options.isa} seed {options.seed}: {sum(sums.values())} mutants of {mutated} "
           f"kernels, {judged} judged; " + ", ".join(f"{n} {fate}" for fate, n in sums.items()))
     return 1 if findings or not judged else 0
 
