@@ -48,6 +48,8 @@ PREMISES: Mapping[str, str] = {
     "same-grid": "both launches have the same grid, as a kernel reads its size",
     "same-program": "both texts are one program, instruction by instruction; what is not modelled "
     "in it gives the same bits each time it runs",
+    "tensor-map": "a tensor map describes the tensor that its parameter names, with the element "
+    "type, box and swizzle that the kernel reads and writes its tiles by",
     "unknown-target": "the text names no target; it is read as its instructions suggest",
     "wgmma-serialized": "asynchronous matrix steps behave as if each ended before the next",
     "whole-waves": "every wave of a block is full",

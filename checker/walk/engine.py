@@ -26,6 +26,7 @@ from checker.walk.lanes import LaneOps
 from checker.walk.matrix import MatrixOps
 from checker.walk.memory import MemoryOps
 from checker.walk.state import Found, GiveUp, State
+from checker.walk.tiles import TileOps
 
 __all__ = ["Engine"]
 
@@ -51,17 +52,20 @@ class Engine:
         self.memory = MemoryOps(self)
         self.lane_ops = LaneOps(self)
         self.matrix = MatrixOps(self)
+        self.tiles = TileOps(self)
         self.flow: Flow = analyse(program)
         self.handlers = self._handlers()
         self.state = State([None] * len(program.reg_widths), self.forest.true)
         self.guard = self.forest.true
         self.site = -1
         self.loop_stack: list[Any] = []
+        self.loop_path = self.forest.true  # what holds throughout the innermost loop
 
     # -- running
     def run(self) -> None:
         """Run the whole program."""
         self.region(set(self.flow.order), None, 0, self.state)
+        self.tiles.finish()
 
     def region(self, members: set[int], loop: Loop | None, start: int,
                entry: State) -> dict[int, list[State]]:
@@ -313,6 +317,7 @@ class Engine:
         table.update(self.memory.handlers())
         table.update(self.lane_ops.handlers())
         table.update(self.matrix.handlers())
+        table.update(self.tiles.handlers())
         for name in ("iadd_sat", "isub_sat", "dp4a", "dp2a"):
             table[name] = self._keyed_int
         return table

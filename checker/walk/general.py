@@ -121,7 +121,8 @@ class Generaliser:
                 a.table is not None and b.table is not None
                 and not np.array_equal(a.table, b.table)):
             return None
-        args = [self.node(x, y) for x, y in zip(a.args, b.args, strict=True)]
+        others = b.args if a.op not in ("and", "or") else self._aligned(a.args, b.args)
+        args = [self.node(x, y) for x, y in zip(a.args, others, strict=True)]
         if any(x is None for x in args) and a.op in ("fadd", "fmul", "ffma", "and", "or", "fmax",
                                                      "fmin") and len(a.args) >= 2:
             swapped = self._swapped(a, b)
@@ -136,6 +137,19 @@ class Generaliser:
             if poly is None:
                 return None
         return remake(self.engine, a, [x for x in args if x is not None], poly)
+
+    def _aligned(self, left: tuple[Node, ...], right: tuple[Node, ...]) -> list[Node]:
+        """Return the members of a condition in the order of another's that resemble them."""
+        rest = [y for y in right if y not in left]
+        out: list[Node] = []
+        for x in left:
+            if x in right:
+                out.append(x)
+                continue
+            alike = [y for y in rest if _symbols(x, self.kappa) == _symbols(y, self.kappa)] or rest
+            out.append(alike[0])
+            rest.remove(alike[0])
+        return out
 
     def _swapped(self, a: Node, b: Node) -> list[Node | None] | None:
         x = self.node(a.args[0], b.args[1])
@@ -170,6 +184,12 @@ class Generaliser:
             return bool((hx == hy).all())
 
         return same
+
+
+def _symbols(p: Node, kappa: Node) -> tuple[str, set[Any]]:
+    """Return what a condition speaks of, whatever the counter."""
+    monos = p.poly.terms if p.poly is not None else {}
+    return p.op, {m for m in monos if m and kappa not in m} | set(p.args)
 
 
 def _equal_coef(a: Any, b: Any) -> bool:

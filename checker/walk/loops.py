@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.core import OPS, Op
 from checker.tree.folds import make_fold
 from checker.tree.hashing import hash_ints, key
 from checker.tree.logic import conjuncts
@@ -21,10 +20,12 @@ from checker.tree.nodes import Node
 from checker.tree.poly import Poly
 from checker.tree.rewrite import Pivot, Rewriter
 from checker.tree.values import Value
+from checker.walk.carried import carried, cyclic, idle
 from checker.walk.flow import Loop
 from checker.walk.general import Generaliser, Given, Replacer, dependent
 from checker.walk.period import schedule
 from checker.walk.state import GiveUp, State
+from checker.walk.tiles import only_waits, wait
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
@@ -58,6 +59,8 @@ class Summary:
 
 def run_loop(engine: Engine, loop: Loop, state: State) -> list[tuple[int, State]]:
     """Return the states on the loop's exit edges."""
+    if only_waits(engine, loop):
+        return wait(engine, loop, state)
     return _Runner(engine, loop, state).run()
 
 
@@ -73,10 +76,10 @@ class _Runner:
         forest = engine.forest
         self.kappa = forest.make("kappa", str(self.depth), width=32, low=0, high=(1 << 31) - 2,
                                  fresh_bit=True)
-        self.carried = self._carried()
-        cyclic = self._cyclic()
-        self.lost = self._idle()  # what only lanes that are off would keep: unknown
-        self.accumulators = [r for r in self.carried if r in cyclic and r not in self.lost]
+        self.carried = carried(engine, loop)
+        running = cyclic(engine, loop)
+        self.lost = idle(engine, loop, self.carried)  # what only lanes that are off keep: unknown
+        self.accumulators = [r for r in self.carried if r in running and r not in self.lost]
         self.schedule = schedule(engine, loop, state, [r for r in self.carried
                                                        if r not in self.accumulators])
         self.phis: dict[int, Node] = {}
@@ -85,45 +88,6 @@ class _Runner:
         self.rewriter = Rewriter(engine.logic)
         self.world: Any = None
         self.start: Node | None = None
-
-    # -- which registers
-    def _body_ops(self) -> Any:
-        for b in self.loop.blocks:
-            block = self.engine.flow.blocks[b]
-            yield from self.engine.program.ops[block.start:block.end]
-
-    def _carried(self) -> list[int]:
-        live = self.engine.flow.blocks[self.loop.header].live_in
-        written = {d for op in self._body_ops() for d in op.dst}
-        return sorted(r for r in written if live >> r & 1)
-
-    def _idle(self) -> set[int]:
-        """Registers that reach the next iteration in lanes which a guarded load leaves out."""
-        read = self.engine.flow.blocks[self.loop.header].read_in
-        writers: dict[int, list[Op]] = {}
-        for op in self._body_ops():
-            for d in op.dst:
-                writers.setdefault(d, []).append(op)
-        return {r for r in self.carried if not read >> r & 1
-                and all(op.name == "load" and op.guard is not None for op in writers[r])}
-
-    def _cyclic(self) -> set[int]:
-        """Registers in a cyclic dependence that a float or matrix operation takes part in."""
-        succ: dict[int, set[int]] = {}
-        heavy: set[tuple[int, int]] = set()
-        for op in self._body_ops():
-            reads = [s for s in op.src if isinstance(s, int)]
-            if op.guard is not None:
-                reads.append(op.guard.reg)
-            kind = OPS[op.name].kind
-            for d in op.dst:
-                for r in reads:
-                    succ.setdefault(r, set()).add(d)
-                    if kind in ("float", "matrix") or (kind == "cvt" and r != d):
-                        heavy.add((r, d))
-        component = _components(succ)
-        busy = {component[r] for r, d in heavy if component[r] == component[d]}
-        return {r for r in component if component[r] in busy}
 
     # -- running
     def run(self) -> list[tuple[int, State]]:
@@ -169,10 +133,12 @@ class _Runner:
         start.path = self.path
         known = self.path.args if self.path.op == "and" else (self.path,)
         engine.loop_stack.append(self.kappa)
+        around, engine.loop_path = engine.loop_path, self.path
         try:
             leaving = engine.region(self.loop.blocks, self.loop, self.loop.header, start)
         finally:
             engine.loop_stack.pop()
+            engine.loop_path = around
         backs = leaving.pop(self.loop.header, [])
         back = engine.merge(backs, engine.flow.blocks[self.loop.header].live_in) if backs else None
         cond = engine.logic.given(back.path, known) if back is not None else engine.forest.false
@@ -320,7 +286,8 @@ class _Runner:
             return None
         if any(it.stores for it in runs):
             self._place_stores(runs, lead, period, summary)
-        return self._leave(summary)
+        drained = all(not engine.tiles.in_flight(it.world[4], it.cond) for it in runs)
+        return self._leave(summary, drained)
 
     def _drop(self, runs: list[Iteration]) -> None:
         for it in runs:
@@ -463,7 +430,7 @@ class _Runner:
         return True
 
     # -- afterwards
-    def _leave(self, summary: Summary) -> list[tuple[int, State]]:
+    def _leave(self, summary: Summary, drained: bool) -> list[tuple[int, State]]:
         engine = self.engine
         forest, values = engine.forest, engine.values
         replace = Replacer(engine, {self.kappa: Poly(32, {(self.kappa,): 1, (): -1})})
@@ -485,7 +452,7 @@ class _Runner:
         out.path = self.path
         for r, v in summary.exit_regs.items():
             out.regs[r] = self._after(v, r, form, cond, phis, inits, steps, summary)
-        engine.memory.after_loop(self.world)
+        engine.memory.after_loop(self.world, drained)
         del forest, values
         return [(summary.exit_target, out)]
 
@@ -591,18 +558,3 @@ def _classes(h: Any, lanes: int) -> Any:
     if h.shape[1] == 1:
         return np.zeros(lanes, dtype=np.int64)
     return np.unique(h, axis=1, return_inverse=True)[1].ravel().astype(np.int64)
-
-
-def _components(succ: dict[int, set[int]]) -> dict[int, int]:
-    """Strongly connected components, iteratively (Tarjan)."""
-    import networkx as nx
-    graph = nx.DiGraph()
-    for a, targets in succ.items():
-        for b in targets:
-            graph.add_edge(a, b)
-    out: dict[int, int] = {}
-    for i, members in enumerate(nx.strongly_connected_components(graph)):
-        looped = len(members) > 1
-        for m in members:
-            out[m] = i if looped or graph.has_edge(m, m) else -m - 1
-    return out

@@ -225,13 +225,14 @@ class MatrixOps:
             return None
         desc = poly.unsigned_const(engine.lanes)
         k = np.arange(attr.k, dtype=np.int64)[:, None]
+        span = _SWIZZLE[int(desc[0] >> np.uint64(62))]
         out: dict[bytes, Node] = {}
         shared = engine.memory.shared
         for name, number in distinct.items():
             at = _descriptor_addresses(desc, number[None, :], k, size, operand.transposed)
             if at is None:
                 return None
-            found = shared.elements(at, size)
+            found = shared.elements(at, size, span)
             if found is None:
                 return None
             sources, table = found
@@ -251,7 +252,8 @@ def krow(engine: Engine, parts: list[Node], table: Table) -> Node:
     """Return elements over k: table [k][lane][part, lane]; parts that are not used drop."""
     used: list[Node] = []
     renumber = np.zeros(len(parts), dtype=np.int64)
-    for i in np.unique(table[..., 0]).tolist():
+    found, first = np.unique(table[..., 0], return_index=True)
+    for i in found[np.argsort(first)].tolist():  # in the order in which a row looks at them
         if parts[i] not in used:
             used.append(parts[i])
         renumber[i] = used.index(parts[i])

@@ -32,6 +32,7 @@ class MemoryOps:
         self.engine = engine
         self.shared = Shared(engine.values, engine.program.warp_size, engine.problem)
         self.shared.seen_as = self._seen_as
+        self.shared.unfold = lambda *tile: engine.tiles.unfold(*tile)
         self.versions: dict[Node | None, int] = {}
         self.groups: list[list[tuple[Any, ...]]] = []  # committed asynchronous copies
         self.open: list[tuple[Any, ...]] = []
@@ -387,18 +388,23 @@ class MemoryOps:
                 lanes = np.flatnonzero(mask)
                 index = literal[lanes, None] + np.arange(value.width // 8)
                 np.subtract.at(self.shared.pending, index, 1)
-                self.shared.store(literal, value, mask, path)
+                if isinstance(value, Node) and value.op == "undef":
+                    self.shared.writer[index] = -1
+                else:
+                    self.shared.store(literal, value, mask, path)
 
     # -- states of a loop
     def snapshot(self) -> Any:
         """Return the memory as it is now."""
         matrix = self.engine.matrix
         steps = ([list(g) for g in matrix.groups], list(matrix.open), set(matrix.flying))
-        return (self.shared.copy(), [list(g) for g in self.groups], list(self.open), steps)
+        return (self.shared.copy(), [list(g) for g in self.groups], list(self.open), steps,
+                self.engine.tiles.state.copy())
 
     def restore(self, world: Any) -> None:
         """Go back to a snapshot."""
-        shared, groups, opened, (steps, started, flying) = world
+        shared, groups, opened, (steps, started, flying), tiles = world
+        self.engine.tiles.state = tiles.copy()
         matrix = self.engine.matrix
         matrix.groups, matrix.open = [list(g) for g in steps], list(started)
         matrix.flying = set(flying)
@@ -423,12 +429,14 @@ class MemoryOps:
             groups.append(group)
         if a[3][1] or b[3][1] or not _same_steps(a[3], b[3]):
             return None
-        return (shared, groups, [], b[3])
+        tiles = self.engine.tiles.generalise(a[4], b[4], g)
+        return None if tiles is None else (shared, groups, [], b[3], tiles)
 
     def matches(self, general: Any, after: Any, same: Any) -> bool:
         """Tell whether a world is the general one at the next counter."""
         if len(general[1]) != len(after[1]) or after[2] \
-                or not _same_steps(general[3], after[3]):
+                or not _same_steps(general[3], after[3]) \
+                or not self.engine.tiles.matches(general[4], after[4], same):
             return False
         for x, y in zip(general[1], after[1], strict=True):
             if len(x) != len(y):
@@ -439,16 +447,22 @@ class MemoryOps:
                     return False
         return bool(general[0].matches(after[0], same))
 
-    def after_loop(self, before: Any) -> None:
-        """Forget what a loop wrote: nobody knows which iteration was the last."""
+    def after_loop(self, before: Any, drained: bool) -> None:
+        """Forget what a loop wrote; copies under way land as unknown bytes.
+
+        drained: no tile is on its way where the loop ends (otherwise its bytes stay pending).
+        """
         shared = self.shared
         shared.forget(before[0])
         for group in [*self.groups, self.open]:
-            for literal, value, mask, _path in group:
-                shared.writer[literal[mask, None] + np.arange(value.width // 8)] = -1
-        if self.groups or self.open:
-            shared.pending[:] = 0
-            self.groups, self.open = [], []
+            group[:] = [(at, self.engine.values.undefined(v.width), m, None)
+                        for at, v, m, _path in group]
+        tiles = self.engine.tiles.state
+        for bar in tiles.bars.values():
+            for copy in bar.copies:
+                if drained:
+                    np.subtract.at(shared.pending, copy.index, 1)
+        tiles.bars = {}
 
     # -- matrices of 8 x 8 halves
     def _rows(self, op: Op) -> Any:

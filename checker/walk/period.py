@@ -16,6 +16,7 @@ from checker.core import OPS, Op
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, TooLarge
 from checker.tree.values import Value
+from checker.walk.carried import body
 from checker.walk.flow import Loop
 from checker.walk.state import GiveUp, State
 
@@ -73,13 +74,6 @@ def _literal(p: Node) -> bool:
     return p.op == "lanes"
 
 
-def _body(engine: Engine, loop: Loop) -> Iterator[Op]:
-    for b in engine.flow.order:
-        if b in loop.blocks:
-            block = engine.flow.blocks[b]
-            yield from engine.program.ops[block.start:block.end]
-
-
 def _exits(engine: Engine, loop: Loop) -> list[Op]:
     """Return the branches that may leave the loop."""
     out = []
@@ -92,7 +86,7 @@ def _exits(engine: Engine, loop: Loop) -> list[Op]:
 
 def _slice(engine: Engine, loop: Loop) -> tuple[list[Op], set[int]]:
     """Return the operations on integers alone, and the registers that only they write."""
-    ops = list(_body(engine, loop))
+    ops = list(body(engine, loop))
     written = {d for op in ops for d in op.dst}
     impure: set[int] = set()
     grown = True

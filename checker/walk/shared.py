@@ -22,6 +22,7 @@ __all__ = ["Shared"]
 Table = npt.NDArray[np.int64]
 _NOBODY = -1
 _SEVERAL = -2
+_SPAN = 1 << 20  # more than the bytes of one entry
 _LOST = -3  # written in both states that a loop's general state stands for, but not alike
 
 
@@ -35,6 +36,7 @@ class Shared:
         self.entries: list[Value] = []
         self.conds: list[Node | None] = []  # the path on which an entry was written
         self.seen_as: Callable[[Node, Value], Value] = lambda _cond, value: value
+        self.unfold: Callable[[int, int, int], None] = lambda *_: None
         self.size = 0
         self.writer = np.zeros(0, dtype=np.int64)
         self.lane = np.zeros(0, dtype=np.int64)
@@ -51,7 +53,7 @@ class Shared:
         other = Shared(self.values, self.warp, self.report)
         other.entries = list(self.entries)
         other.conds = list(self.conds)
-        other.seen_as = self.seen_as
+        other.seen_as, other.unfold = self.seen_as, self.unfold
         other.size = self.size
         for name in ("writer", "lane", "off", "wrote", "read", "reader", "pending", "busy"):
             setattr(other, name, getattr(self, name).copy())
@@ -106,6 +108,8 @@ class Shared:
             self.report("race", "shared bytes are overwritten while another lane may read them")
         if bool(self.busy[index].any()):
             self.report("race", "shared bytes are overwritten while a matrix step reads them")
+        if bool(self.pending[index].any()):
+            self.report("race", "shared bytes are overwritten while a copy may still write them")
         clash = self._unordered(self.wrote[:, index],
                                 np.where(self.writer[index] >= 0, self.lane[index], _NOBODY), me)
         entry = len(self.entries)
@@ -171,7 +175,7 @@ class Shared:
         values = self.values
         total = len(active)
         lanes = np.flatnonzero(active)
-        sources, which = np.unique(writer * 4096 + off, return_inverse=True)
+        sources, which = np.unique(writer * _SPAN + off, return_inverse=True)
         table = np.zeros(total, dtype=np.int64)
         table[lanes] = lane
         options: list[Value] = []
@@ -179,8 +183,11 @@ class Shared:
             if source < 0:
                 options.append(values.undefined(8 * grain))
                 continue
-            part = values.extract(self.entries[source // 4096], 8 * (source % 4096), 8 * grain)
-            cond = self.conds[source // 4096]
+            whole = self.entries[source // _SPAN]
+            if isinstance(whole, Node) and whole.op == "tile":
+                raise GiveUp("tensor-copy", "a tile is read by other than a matrix step")
+            part = values.extract(whole, 8 * (source % _SPAN), 8 * grain)
+            cond = self.conds[source // _SPAN]
             if cond is not None:
                 part = self.seen_as(cond, part)
             mine = table.copy()
@@ -195,9 +202,16 @@ class Shared:
         pick[lanes] = which
         return values.mux(pick, options)
 
-    def elements(self, at: Table, size: int) -> tuple[list[Value], Table] | None:
-        """Return where elements [k][lane] come from: stored parts, and [k][lane][part, lane]."""
+    def elements(self, at: Table, size: int, span: int = 0) -> tuple[list[Value], Table] | None:
+        """Return where elements [k][lane] come from: stored parts, and [k][lane][part, lane].
+
+        span: bytes of a row under the swizzle by which they are read (0: none).
+        """
         self._grow(int(at.max()) + size)
+        for entry in np.unique(self.writer[at]).tolist():
+            tile = self.entries[entry] if entry >= 0 else None
+            if isinstance(tile, Node) and tile.op == "tile" and span:
+                self.unfold(entry, size, span)
         index = at[..., None] + np.arange(size)
         writer, lane, off = self.writer[index], self.lane[index], self.off[index]
         together = (writer == writer[..., :1]) & (lane == lane[..., :1]) & (
@@ -213,11 +227,14 @@ class Shared:
             self.report("race", "a matrix step reads while a copy may still write there")
         self.reader[index] = _SEVERAL
         self.read[0, index], self.read[1, index] = self.epoch
-        code, which = np.unique(writer[..., 0] * 4096 + off[..., 0], return_inverse=True)
+        code, which = np.unique(writer[..., 0] * _SPAN + off[..., 0], return_inverse=True)
         parts: list[Value] = []
         for c in code.tolist():
-            part = self.values.extract(self.entries[c // 4096], 8 * (c % 4096), 8 * size)
-            cond = self.conds[c // 4096]
+            whole = self.entries[c // _SPAN]
+            if isinstance(whole, Node) and whole.op == "tile":
+                raise GiveUp("tensor-copy", "a tile that is read without a swizzle")
+            part = self.values.extract(whole, 8 * (c % _SPAN), 8 * size)
+            cond = self.conds[c // _SPAN]
             parts.append(part if cond is None else self.seen_as(cond, part))
         return parts, np.stack((which.reshape(at.shape), lane[..., 0]), axis=-1)
 
@@ -240,15 +257,21 @@ class Shared:
         pairs = np.unique(np.stack((mine[alike], theirs[alike]), axis=1), axis=0)
         for x, y in pairs.tolist():
             made = value(self.entries[x], other.entries[y])
-            if made is None:
+            cond, late = self.conds[x], other.conds[y]
+            if made is None or (cond is None) != (late is None):
                 continue
+            if cond is not None and late is not None:
+                both = value(cond, late)
+                if not isinstance(both, Node):
+                    continue
+                cond = both
             where = alike & (mine == x) & (theirs == y)
-            if made is other.entries[y]:
+            if made is other.entries[y] and cond is late:
                 writer[where] = y
                 continue
             writer[where] = len(out.entries)
             out.entries.append(made)
-            out.conds.append(other.conds[y])
+            out.conds.append(cond)
         out.writer[:size] = writer
         out.writer[size:] = _NOBODY
         return out
@@ -272,8 +295,12 @@ class Shared:
                 or bool((after.off[known] != self.off[known]).any()):
             return False
         pairs = np.unique(np.stack((self.writer[known], w), axis=1), axis=0)
-        return all(self.conds[x] is after.conds[y] and same(self.entries[x], after.entries[y])
-                   for x, y in pairs.tolist())
+        for x, y in pairs.tolist():
+            one, two = self.conds[x], after.conds[y]
+            if not same(self.entries[x], after.entries[y]) or (one is None) != (two is None) \
+                    or (one is not None and two is not None and not same(one, two)):
+                return False
+        return True
 
 
 def _grain(writer: Table, lane: Table, off: Table, count: int) -> int:

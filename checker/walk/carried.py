@@ -1,0 +1,77 @@
+"""Which registers a loop carries: through its body, through floats, through idle lanes.
+
+In: a loop of a program. Out: sets of registers. Nothing here is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from checker.core import OPS, Op
+from checker.walk.flow import Loop
+
+if TYPE_CHECKING:
+    from checker.walk.engine import Engine
+
+__all__ = ["body", "carried", "cyclic", "idle"]
+
+
+def body(engine: Engine, loop: Loop) -> Iterator[Op]:
+    """Return a loop's operations, in the order of the program's blocks."""
+    for b in engine.flow.order:
+        if b in loop.blocks:
+            block = engine.flow.blocks[b]
+            yield from engine.program.ops[block.start:block.end]
+
+
+def carried(engine: Engine, loop: Loop) -> list[int]:
+    """Return the registers that an iteration hands to the next."""
+    live = engine.flow.blocks[loop.header].live_in
+    written = {d for op in body(engine, loop) for d in op.dst}
+    return sorted(r for r in written if live >> r & 1)
+
+
+def idle(engine: Engine, loop: Loop, registers: list[int]) -> set[int]:
+    """Return those that reach the next iteration in lanes which a guarded load leaves out."""
+    read = engine.flow.blocks[loop.header].read_in
+    writers: dict[int, list[Op]] = {}
+    for op in body(engine, loop):
+        for d in op.dst:
+            writers.setdefault(d, []).append(op)
+    return {r for r in registers if not read >> r & 1
+            and all(op.name == "load" and op.guard is not None for op in writers[r])}
+
+
+def cyclic(engine: Engine, loop: Loop) -> set[int]:
+    """Return the registers in a cyclic dependence with a float or matrix operation in it."""
+    succ: dict[int, set[int]] = {}
+    heavy: set[tuple[int, int]] = set()
+    for op in body(engine, loop):
+        reads = [s for s in op.src if isinstance(s, int)]
+        if op.guard is not None:
+            reads.append(op.guard.reg)
+        kind = OPS[op.name].kind
+        for d in op.dst:
+            for r in reads:
+                succ.setdefault(r, set()).add(d)
+                if kind in ("float", "matrix") or (kind == "cvt" and r != d):
+                    heavy.add((r, d))
+    component = _components(succ)
+    busy = {component[r] for r, d in heavy if component[r] == component[d]}
+    return {r for r in component if component[r] in busy}
+
+
+def _components(succ: dict[int, set[int]]) -> dict[int, int]:
+    """Strongly connected components, iteratively (Tarjan)."""
+    import networkx as nx
+    graph = nx.DiGraph()
+    for a, targets in succ.items():
+        for b in targets:
+            graph.add_edge(a, b)
+    out: dict[int, int] = {}
+    for i, members in enumerate(nx.strongly_connected_components(graph)):
+        looped = len(members) > 1
+        for m in members:
+            out[m] = i if looped or graph.has_edge(m, m) else -m - 1
+    return out
