@@ -16,6 +16,7 @@ from checker.replay.facts import (
     CONC,
     HF,
     KEPT,
+    LOW,
     MNZ,
     NEGINF,
     NONNEG,
@@ -25,6 +26,8 @@ from checker.replay.facts import (
     QUIET,
     Facts,
     consts_of,
+    facts_where,
+    form_key,
     has_forms,
     known_lanes,
     memo,
@@ -60,10 +63,11 @@ from checker.replay.operands import (
 )
 
 __all__ = ["NOT_MNZ", "add", "approximate", "copysign", "divide", "fma", "magnitude", "multiply",
-           "negate"]
+           "negate", "plus_zero", "strip_plus_zero"]
 
 NOT_MNZ = 0xFFFFFFFF ^ MNZ
 _NFORM = "plus zero"
+_MINUS_N = "minus (plus zero)"  # -N(x): its hash is that of N(x), flipped
 _ABS = "abs"
 
 
@@ -76,6 +80,10 @@ def negate(x: HF, width: int) -> HF:
     for outer, lanes, inner in pop_forms(x, "wide "):
         src, dst = outer.split()[1:]
         out = choose(lanes, widen(src, dst, negate(inner, NARROW_BITS.get(src, 8))), out)
+    for here, there in ((_NFORM, _MINUS_N), (_MINUS_N, _NFORM)):
+        for _, lanes, (_, inner_f) in pop_forms(x, here):
+            _, again = push_form((h, inner_f), there, out[1] & LOW)
+            out = out[0], facts_where(lanes, again, out[1])
     known = known_lanes(x)
     if known is not False and np.any(known):
         out = choose(known, (const_hash(h[1] ^ np.uint64(1 << (width - 1))), CONC), out)
@@ -115,8 +123,9 @@ def add(mode: FloatMode, a: HF, b: HF) -> HF:
                              and not (mode.saturate or mode.relu))
     if mode.rnd != "rn" or not keeps:
         return _raw_add(mode, a, b)
-    a, strip_a = _strip_n(a)
-    b, strip_b = _strip_n(b)
+    a, strip_a = strip_plus_zero(a)
+    b, strip_b = strip_plus_zero(b)
+    a, b = _strip_minus(a, b, strip_b, width), _strip_minus(b, a, strip_a, width)
     out = _raw_add(mode, a, b)
     if mode.denorm == "keep":
         zeros = may_be_minus_zero(a, width) & may_be_minus_zero(b, width)
@@ -132,7 +141,7 @@ def add(mode: FloatMode, a: HF, b: HF) -> HF:
         if hit is not False:
             out = choose(hit, other, out)
             plus = hit if plus is False else plus | hit
-    return out if plus is False else _plus_zero(out, plus, width)
+    return out if plus is False else plus_zero(out, plus, width)
 
 
 def _raw_add(mode: FloatMode, a: HF, b: HF) -> HF:
@@ -187,7 +196,7 @@ def _add_nulls(mode: FloatMode, a: HF, b: HF, out: HF) -> HF:
     return out
 
 
-def _strip_n(x: HF) -> tuple[HF, Any]:
+def strip_plus_zero(x: HF) -> tuple[HF, Any]:
     """x without an outer N(...), and the lanes where there was one."""
     opened = pop_forms(x, _NFORM)
     if not opened:
@@ -196,7 +205,20 @@ def _strip_n(x: HF) -> tuple[HF, Any]:
     return choose(lanes, (h, f | MNZ), x), lanes
 
 
-def _plus_zero(x: HF, lanes: Any, width: int) -> HF:
+def _strip_minus(x: HF, other: HF, plus: Any, width: int) -> HF:
+    """-N(x) as -x where the sum is N(...) or the other addend a known number: no zero shows."""
+    for _, marked, (h, f) in pop_forms(x, _MINUS_N):
+        number = known_lanes(other)
+        if number is not False:
+            number = number & ((other[0][1] & np.uint64((1 << (width - 1)) - 1)) != 0)
+        hit = np.asarray(marked & (plus | number))
+        if hit.any():
+            h = flip(h + form_key(_MINUS_N)) - form_key(_NFORM)
+            x = choose(hit, negate((h, f | MNZ), width), x)
+    return x
+
+
+def plus_zero(x: HF, lanes: Any, width: int) -> HF:
     """N(x) in these lanes: x itself where it cannot be -0."""
     h, f = x
     known = known_lanes(x)
@@ -298,7 +320,7 @@ def _scaled_zero(mode: FloatMode, a: HF, b: HF, out: HF) -> HF:
             hit = lanes & _known_between(mode, c, ONE[mode.type], 1 << 64)
             if np.any(hit):
                 scaled = multiply(mode, inner, c)
-                out = choose(hit, _plus_zero(scaled, hit, FLOAT_BITS[mode.type]), out)
+                out = choose(hit, plus_zero(scaled, hit, FLOAT_BITS[mode.type]), out)
     return out
 
 
@@ -430,7 +452,7 @@ def approximate(attr: Approx, x: list[HF]) -> HF:
     """An approximate function; 2**x and log2 give one result for both zeros."""
     name = f"fapprox {attr.fn} {attr.unit} {mode_key(attr.mode)}"
     if attr.fn in _EXP2 | _LOG2:
-        x = [_strip_n(x[0])[0]]
+        x = [strip_plus_zero(x[0])[0]]
     if attr.fn not in _EXP2:
         return generic(name, x)
     return generic(name, x, QUIET | NONNEG | ((x[0][1] & NEGINF) >> 1))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from checker.core import Compare, Conv, FloatMode
-from checker.replay.arithmetic import NOT_MNZ
+from checker.replay.arithmetic import NOT_MNZ, plus_zero, strip_plus_zero
 from checker.replay.conversions import convert
 from checker.replay.facts import (
     CONC,
@@ -94,6 +94,8 @@ def minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
     out = _minmax(name, mode, a, b)
     if mode.xorsign_abs or mode.relu or mode.saturate:
         return out
+    if mode.denorm == "keep" and mode.nan in ("num", "nan"):
+        out = _zeros_outside(name, mode, a, b, out)
     for lanes, src, x, y in _narrow_pairs(a, b, mode.type):
         if mode.nan == "ieee754_2008":
             quiet = _both(_quiet(src, x), _quiet(src, y))
@@ -104,6 +106,21 @@ def minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
             narrow = minmax(name, FloatMode(src, nan=mode.nan), x, y)
             out = choose(lanes, convert(Conv(src, "f32"), narrow), out)
     return out
+
+
+def _zeros_outside(name: str, mode: FloatMode, a: HF, b: HF, out: HF) -> HF:
+    """max(N(x), N(y)) = N(max(x, y)), also where one side is never -0."""
+    (x, in_a), (y, in_b) = strip_plus_zero(a), strip_plus_zero(b)
+    if in_a is False and in_b is False:
+        return out
+    width = FLOAT_BITS[mode.type]
+    lanes = np.asarray(in_a | in_b)
+    for one, strip in ((a, in_a), (b, in_b)):
+        lanes = lanes & (strip | (np.asarray(may_be_minus_zero(one, width)) == 0))
+    if not lanes.any():
+        return out
+    inner = minmax(name, mode, choose(lanes, x, a), choose(lanes, y, b))
+    return choose(lanes, plus_zero(inner, lanes, width), out)
 
 
 def _quiet(type_name: str, x: HF) -> Any:

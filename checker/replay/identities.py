@@ -50,6 +50,10 @@ IDENTITIES: Mapping[str, str] = {
     "power-nonnegative": "2^x is never -0 and never negative",
     "power-of-zero": "2^x and log2(x) give one result for both zeros: N inside is dropped",
     "plus-zero-through-scale": "N(x) * c = N(x * c) for a known c >= 1: no other product is 0",
+    "plus-zero-through-max": "max(N(x), N(y)) = N(max(x, y)), min likewise: N keeps order",
+    "zero-addend-inside-plus-zero": "N(x + -N(y)) = N(x - y): a sum that is no zero ignores the "
+    "sign of a zero addend",
+    "number-and-zero-addend": "c - N(x) = c - x for a known c that is no zero",
     "null-once": "(x + z) + z = x + z where z is a zero or a NaN: 0 * y, 2^(-inf - m)",
     "null-last": "(x + z) + y = (x + y) + z: a rounded sum is -0 only where both addends are",
     "fma-null-product": "fma(0, y, x) = 0 * y + x: the product is exact",

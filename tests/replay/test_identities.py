@@ -19,6 +19,7 @@ from tests.replay.listing import run
 A, B, C = ("ld.global.f32 %f1, [%rd4];\n", "ld.global.f32 %f2, [%rd4+256];\n",
            "ld.global.f32 %f3, [%rd4+512];\n")
 OUT = "st.global.f32 [%rd5], %f9;\n"
+PLUS = "add.rn.f32 %f4, %f1, 0f00000000;\nadd.rn.f32 %f5, %f2, 0f00000000;\n"
 NULL = "mul.rn.f32 %f4, %f2, 0f00000000;\n"  # a zero, or NaN
 HA, HB = "ld.global.b16 %h1, [%rd4];\n", "ld.global.b16 %h2, [%rd4+256];\n"
 HC = "ld.global.b16 %h3, [%rd4+2];\n"
@@ -75,6 +76,15 @@ EQUAL = {
     "plus-zero-through-scale": (
         A + "add.rn.f32 %f4, %f1, 0f00000000;\nmul.rn.f32 %f9, %f4, 0f3FB8AA3B;\n" + OUT,
         A + "mul.rn.f32 %f4, %f1, 0f3FB8AA3B;\nadd.rn.f32 %f9, %f4, 0f00000000;\n" + OUT),
+    "plus-zero-through-max": (
+        A + B + PLUS + "max.f32 %f9, %f4, %f5;\n" + OUT,
+        A + B + "max.f32 %f4, %f1, %f2;\nadd.rn.f32 %f9, %f4, 0f00000000;\n" + OUT),
+    "zero-addend-inside-plus-zero": (
+        A + B + PLUS + "sub.rn.f32 %f6, %f4, %f5;\nex2.approx.f32 %f9, %f6;\n" + OUT,
+        A + B + "sub.rn.f32 %f6, %f1, %f2;\nex2.approx.f32 %f9, %f6;\n" + OUT),
+    "number-and-zero-addend": (
+        A + PLUS.split("\n")[0] + "\nsub.rn.f32 %f9, 0fFF800000, %f4;\n" + OUT,
+        A + "sub.rn.f32 %f9, 0fFF800000, %f1;\n" + OUT),
     "null-once": (A + B + NULL + "add.rn.f32 %f5, %f1, %f4;\nadd.rn.f32 %f9, %f5, %f4;\n" + OUT,
                   A + B + NULL + "add.rn.f32 %f9, %f4, %f1;\n" + OUT),
     "null-last": (
@@ -144,6 +154,13 @@ DIFFERENT = {
     "plus-zero-through-minus": (
         A + "add.rn.f32 %f4, %f1, 0f00000000;\nmul.rn.f32 %f9, %f4, 0fBFB8AA3B;\n" + OUT,
         A + "mul.rn.f32 %f4, %f1, 0fBFB8AA3B;\nadd.rn.f32 %f9, %f4, 0f00000000;\n" + OUT),
+    "plus-zero-through-one-side": (
+        A + B + PLUS + "max.f32 %f9, %f4, %f2;\n" + OUT,
+        A + B + "max.f32 %f4, %f1, %f2;\nadd.rn.f32 %f9, %f4, 0f00000000;\n" + OUT),
+    "zero-addend-by-itself": (A + B + PLUS + "sub.rn.f32 %f9, %f4, %f5;\n" + OUT,
+                              A + B + "sub.rn.f32 %f9, %f1, %f2;\n" + OUT),
+    "zero-subtrahend": (A + B + PLUS + "sub.rn.f32 %f9, %f1, %f5;\n" + OUT,
+                        A + B + "sub.rn.f32 %f9, %f1, %f2;\n" + OUT),
     "null-is-not-nothing": (A + B + NULL + "add.rn.f32 %f9, %f1, %f4;\n" + OUT,
                             A + B + "mov.f32 %f9, %f1;\n" + OUT),
     "null-of-another": (A + B + C + NULL + "add.rn.f32 %f9, %f1, %f4;\n" + OUT,
