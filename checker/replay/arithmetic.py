@@ -150,7 +150,7 @@ def _raw_add(mode: FloatMode, a: HF, b: HF) -> HF:
     facts: Facts = QUIET | (NOSUB if mode.denorm == "flush" else 0) | _sign_facts(
         nonnegative(a, width) & nonnegative(b, width))
     infinite = is_const(a, _minus_infinity(mode)) | is_const(b, _minus_infinity(mode))
-    if infinite is not False:
+    if infinite is not False and not (mode.saturate or mode.relu):
         facts = facts | np.where(infinite, np.uint32(NEGINF), np.uint32(0))
     return symmetric(k, a[0], b[0]), poison(a[1], b[1]) | facts | (a[1] & b[1] & NULL)
 

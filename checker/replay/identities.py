@@ -68,7 +68,7 @@ IDENTITIES: Mapping[str, str] = {
     "select-not": "select(!c, x, y) = select(c, y, x); select(c, x, x) = x",
     "narrow-order": "min, max, select, comparison, sign of widened values act on the narrow ones",
     "mma-zero-products": "0 * 0 adds nothing to an accumulator that is not -0 (zeros of both signs "
-    "where a step's exact zero is +0, else +0 * +0)",
+    "where a step is one exact sum and no accumulator may be -0, else +0 * +0)",
     "mma-null-step": "a step of products that are all zero or NaN leaves an accumulator that is "
     "not -0 alone but for NaN: once is enough, and it may come last",
     "mma-in-range": "an integer step that saturates is a sum where bounds show that none leaves "

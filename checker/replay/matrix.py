@@ -44,6 +44,7 @@ from checker.replay.rounding import (
     one_step,
     prepared,
     products,
+    signless_zeros,
     unflat,
 )
 from checker.replay.values import Conc, Hash, V, hash_of, make_pack, pred_bits, split
@@ -275,8 +276,9 @@ def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
     if model.kind in ("int", "int_sat"):
         return _integer(m, model, a, b, acc, fragment)
     poison = _poison(a, b, acc, fragment, m)
-    ea, za, na = prepared(model, a, model.a_type)
-    eb, zb, nb = prepared(model, b, model.b_type)
+    signless = signless_zeros(model, _zero() if model.chain == "add" else acc)
+    ea, za, na = prepared(model, a, model.a_type, signless)
+    eb, zb, nb = prepared(model, b, model.b_type, signless)
     start = acc
     if model.chain == "add":
         acc = _zero()

@@ -19,7 +19,8 @@ from checker.replay.hashing import U64, combine, key
 from checker.replay.nulls import open_null, with_null
 from checker.replay.operands import choose
 
-__all__ = ["ZERO_SQUARE", "Tile", "all_null", "flat", "one_step", "prepared", "products", "unflat"]
+__all__ = ["ZERO_SQUARE", "Tile", "all_null", "flat", "one_step", "prepared", "products",
+           "signless_zeros", "unflat"]
 
 Tile = tuple[U64, Facts]  # hashes (2, B, G, rows, cols) and facts (B, G, rows, cols) or int
 
@@ -41,19 +42,22 @@ _ZERO_WORD = key("mma zero element").reshape(2, 1, 1, 1, 1)
 ZERO_SQUARE = _ZERO_WORD * _ZERO_WORD
 
 
-def prepared(model: StepModel, tile: Tile, type_name: str) -> tuple[U64, Any, Any]:
+def prepared(model: StepModel, tile: Tile, type_name: str, signless: bool
+             ) -> tuple[U64, Any, Any]:
     """Mixed element hashes, known zeros and nulls of an operand, which several steps may share."""
     found: tuple[U64, Any, Any] = memo(
-        f"mma operand {type_name} {model.compute} {model.kind}", tile,
-        lambda t: (*_elements(model, t, type_name), _null_elements(t, type_name)))
+        f"mma operand {type_name} {model.compute} {signless}", tile,
+        lambda t: (*_elements(model, t, type_name, signless), _null_elements(t, type_name)))
     return found
 
 
-def _elements(model: StepModel, tile: Tile, type_name: str) -> tuple[U64, Any]:
-    """Mixed element hashes and the lanes of known zeros (None: there are none).
+def signless_zeros(model: StepModel, acc: tuple[U64, Facts]) -> bool:
+    """Whether no sign of a zero product shows: one exact sum onto what is nowhere -0."""
+    return model.kind == "fused" and not np.any(_minus_zero(model, acc))
 
-    The signs of zeros count only where a step's exact zero has a sign of its own.
-    """
+
+def _elements(model: StepModel, tile: Tile, type_name: str, signless: bool) -> tuple[U64, Any]:
+    """Mixed element hashes and the lanes of known zeros, or known +0 (None: there are none)."""
     h, f = tile
     if model.compute != type_name and type_name not in ("tf32",):
         shape = h.shape[1:]
@@ -62,7 +66,7 @@ def _elements(model: StepModel, tile: Tile, type_name: str) -> tuple[U64, Any]:
     out = combine(key(f"mma element {type_name}"), h)
     if not seen(f) & CONC:
         return out, None
-    bits = h[1] & _magnitude(type_name) if model.kind == "fused" else h[1]
+    bits = h[1] & _magnitude(type_name) if signless else h[1]
     zero = (np.asarray(f & CONC) != 0) & (bits == 0)
     if not zero.any():
         return out, None

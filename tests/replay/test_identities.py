@@ -161,6 +161,11 @@ DIFFERENT = {
                               A + B + "sub.rn.f32 %f9, %f1, %f2;\n" + OUT),
     "zero-subtrahend": (A + B + PLUS + "sub.rn.f32 %f9, %f1, %f5;\n" + OUT,
                         A + B + "sub.rn.f32 %f9, %f1, %f2;\n" + OUT),
+    "saturated-infinity-is-a-number": (
+        A + B + "add.rn.sat.f32 %f4, %f2, 0fFF800000;\nex2.approx.f32 %f5, %f4;\n"
+        "add.rn.f32 %f6, %f1, %f5;\nadd.rn.f32 %f9, %f6, %f5;\n" + OUT,
+        A + B + "add.rn.sat.f32 %f4, %f2, 0fFF800000;\nex2.approx.f32 %f5, %f4;\n"
+        "add.rn.f32 %f9, %f1, %f5;\n" + OUT),
     "null-is-not-nothing": (A + B + NULL + "add.rn.f32 %f9, %f1, %f4;\n" + OUT,
                             A + B + "mov.f32 %f9, %f1;\n" + OUT),
     "null-of-another": (A + B + C + NULL + "add.rn.f32 %f9, %f1, %f4;\n" + OUT,

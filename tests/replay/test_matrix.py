@@ -131,6 +131,14 @@ def test_products_with_minus_zero_are_zero_products(target: str) -> None:
                     ZERO + minus)
 
 
+def test_the_sign_of_a_zero_counts_where_the_accumulator_may_be_minus_zero() -> None:
+    seed = "mov.b32 %r41, 0x80008000;\n" + "".join(
+        f"ld.global.f32 %f{i}, [%rd4+{128 * i}];\n" for i in range(1, 5))
+    plus = k16("{%r40,%r40,%r40,%r40}", "{%r14,%r15}")
+    minus = k16("{%r41,%r41,%r41,%r41}", "{%r14,%r15}")
+    assert not same(plus, minus, before=ZERO + seed)
+
+
 def test_half_of_a_step_may_be_zero() -> None:
     tail = k16("{%r10,%r11,%r40,%r40}", "{%r14,%r40}")
     assert same(tail, LOW, "sm_80", ZERO)
