@@ -1,0 +1,50 @@
+"""Excess: a class of bytes is taken apart by inputs that the truth's draws did not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from corpus.campaigns.excess import classes_of, separate, tabulate
+from corpus.campaigns.truth import Found, Job
+from tests.replay.listing import facts, text
+
+LOAD = "".join(f"ld.global.f32 %f{i}, [%rd4+{256 * i}];\n" for i in range(1, 4))
+STORE = "st.global.f32 [%rd5], %f9;\n"
+LEFT = LOAD + "add.rn.f32 %f4, %f1, %f2;\nadd.rn.f32 %f9, %f4, %f3;\n" + STORE
+RIGHT = LOAD + "add.rn.f32 %f4, %f2, %f3;\nadd.rn.f32 %f9, %f1, %f4;\n" + STORE
+#: x * div(1, y) and div(x, y), for y a power of two: equal, and no identity says so
+TWICE = LOAD + "and.b32 %r9, %r1, 3;\ncvt.rn.f32.u32 %f4, %r9;\nex2.approx.f32 %f5, %f4;\n"
+ONE = TWICE + "div.full.f32 %f6, 0f3F800000, %f5;\nmul.rn.f32 %f9, %f1, %f6;\n" + STORE
+TWO = TWICE + "div.full.f32 %f9, %f1, %f5;\n" + STORE
+
+
+def _job(name: str, body: str) -> Job:
+    launch: dict[str, Any] = facts(elements=512)
+    return Job(name, "sums", "g", "p", text(body), "ptx", (launch,), (("same",),), (), True, 0)
+
+
+def _found(job: Job, digest: str) -> Found:
+    return Found(job.name, "p", job.family, job.group, "", False, (digest,))
+
+
+def test_a_witness_takes_a_class_of_bytes_apart() -> None:
+    jobs = [_job("left", LEFT), _job("right", RIGHT), _job("again", LEFT), _job("no map", LEFT)]
+    found = [_found(j, m) for j, m in zip(jobs, ("a", "b", "a", ""), strict=True)]
+    (cls,) = classes_of(jobs, found, 8)
+    assert (cls.counts, cls.refused) == ((2, 1), 1)
+    answer = separate(cls)
+    assert answer.parts == ((0,), (1,))
+    assert answer.notes[0].startswith("witness")
+    (row,) = tabulate([cls], [answer])
+    assert (row.bytes_classes, row.refined, row.launch_classes) == (1, 2, 3)
+    assert (row.equal_pairs, row.proved) == (3, 1)  # the refused one counts with the larger part
+
+
+def test_what_nothing_separates_is_left_with_its_place() -> None:
+    jobs = [_job("one", ONE), _job("two", TWO)]
+    (cls,) = classes_of(jobs, [_found(jobs[0], "a"), _found(jobs[1], "b")], 4)
+    answer = separate(cls)
+    assert answer.parts == ((0, 1),)
+    assert answer.notes[0].startswith("unexplained")
+    (row,) = tabulate([cls], [answer])
+    assert (row.refined, row.equal_pairs, row.proved) == (1, 1, 0)
