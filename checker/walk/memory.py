@@ -32,6 +32,7 @@ class MemoryOps:
         self.engine = engine
         self.shared = Shared(engine.values, engine.program.warp_size, engine.problem)
         self.shared.seen_as = self._seen_as
+        self.shared.holds = self._holds
         self.shared.unfold = lambda *tile: engine.tiles.unfold(*tile)
         self.versions: dict[Node | None, int] = {}
         self.groups: list[list[tuple[Any, ...]]] = []  # committed asynchronous copies
@@ -213,6 +214,12 @@ class MemoryOps:
                 rest.append(p)
         return mask, engine.logic.conjunction(rest)
 
+    def _holds(self, cond: Node) -> bool:
+        """Tell whether a condition holds for certain where the present operation acts."""
+        engine = self.engine
+        here = engine.logic.conjunction([engine.state.path, engine.guard])
+        return engine.logic.implies(here.args if here.op == "and" else (here,), cond)
+
     def _seen_as(self, cond: Node, value: Value) -> Value:
         """Return what is read here of a value that was written on the path `cond`."""
         engine = self.engine
@@ -316,19 +323,18 @@ class MemoryOps:
     def _barrier(self, op: Op) -> None:
         engine = self.engine
         kind, action = op.attr.kind, op.attr.action
+        mask, rest = self.active()
+        cond = None if rest is engine.forest.true else rest
         if kind == "warp":
-            self.shared.barrier(warp_only=True)
+            if bool(mask.all()):
+                self.shared.barrier(warp_only=True, cond=cond)
             return
-        _mask, rest = self.active()
-        everyone = bool(_mask.all()) and (rest.uniform or not engine.known_block)
-        if kind == "cta" and action == "sync" and everyone and not op.attr.has_count:
-            self.shared.barrier(warp_only=False)
-            return
-        if kind == "cta" and action == "sync" and everyone and op.attr.has_count:
-            count = self.engine.source(op.src[1])
-            if isinstance(count, Poly) and count.is_const and not isinstance(
-                    count.const, np.ndarray) and count.const == engine.lanes:
-                self.shared.barrier(warp_only=False)
+        everyone = bool(mask.all()) and (rest.uniform or not engine.known_block)
+        if kind == "cta" and action == "sync" and everyone:
+            count = self.engine.source(op.src[1]) if op.attr.has_count else None
+            if count is None or (isinstance(count, Poly) and count.is_const and not isinstance(
+                    count.const, np.ndarray) and count.const == engine.lanes):
+                self.shared.barrier(warp_only=False, cond=cond)
                 return
         engine.opaque(op, "a barrier of a part of the block")
         engine.unmodelled("a barrier of a part of the block")

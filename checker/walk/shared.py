@@ -47,6 +47,9 @@ class Shared:
         self.busy = np.zeros(0, dtype=np.int64)  # matrix steps under way that read
         self.pending = np.zeros(0, dtype=np.int64)  # asynchronous copies under way
         self.epoch = [1, 1]
+        self.sure = [1, 1]  # what lies before is ordered on every path
+        self.perhaps: list[tuple[Node, list[int]]] = []  # barriers on a path, and the epoch after
+        self.holds: Callable[[Node], bool] = lambda _cond: False
 
     def copy(self) -> Shared:
         """Return an independent copy (entries are shared, they never change)."""
@@ -57,7 +60,8 @@ class Shared:
         other.size = self.size
         for name in ("writer", "lane", "off", "wrote", "read", "reader", "pending", "busy"):
             setattr(other, name, getattr(self, name).copy())
-        other.epoch = list(self.epoch)
+        other.epoch, other.sure = list(self.epoch), list(self.sure)
+        other.perhaps, other.holds = list(self.perhaps), self.holds
         return other
 
     def _grow(self, size: int) -> None:
@@ -77,16 +81,31 @@ class Shared:
         self.size += more
 
     # -- order
-    def barrier(self, warp_only: bool) -> None:
-        """All lanes (of a warp) have come so far."""
-        self.epoch[1] += 1
-        if not warp_only:
-            self.epoch[0] += 1
+    def barrier(self, warp_only: bool, cond: Node | None = None) -> None:
+        """All lanes (of a warp) have come so far, if `cond` holds (None: always)."""
+        for level in (1,) if warp_only else (0, 1):
+            self.epoch[level] += 1
+        after = [self.sure[0] if warp_only else self.epoch[0], self.epoch[1]]
+        if cond is not None:
+            self.perhaps.append((cond, after))
+        else:
+            self.sure = after
+            if not warp_only:
+                self.perhaps = []
+
+    def ordered(self) -> list[int]:
+        """Return the epochs before which all is ordered on the present path: block, warp."""
+        out = list(self.sure)
+        for cond, after in self.perhaps:
+            if self.holds(cond):
+                out = [max(a, b) for a, b in zip(out, after, strict=True)]
+        return out
 
     def _unordered(self, epochs: Any, who: Any, me: Any) -> Any:
         """Which accesses by `who` may run at the same time as one by `me`."""
         same_warp = (who // self.warp == me // self.warp) & (who != _SEVERAL)
-        late = np.where(same_warp, epochs[1] >= self.epoch[1], epochs[0] >= self.epoch[0])
+        block, warp = self.ordered()
+        late = np.where(same_warp, epochs[1] >= warp, epochs[0] >= block)
         return late & (who != me) & (who != _NOBODY)
 
     # -- access
@@ -154,7 +173,7 @@ class Shared:
             self.report("race", "a shared read that no barrier orders after another lane's write")
         if bool(self.pending[index].any()):
             self.report("race", "a shared read while an asynchronous copy may still write there")
-        fresh = self.read[0, index] < self.epoch[0]
+        fresh = self.read[0, index] < self.ordered()[0]
         other = ~fresh & (self.reader[index] != me)
         self.reader[index] = np.where(other, _SEVERAL, np.broadcast_to(me, index.shape))
         self.read[0, index], self.read[1, index] = self.epoch

@@ -295,7 +295,7 @@ class TileOps:
         index = np.arange(start, start + count * size)
         if span not in SPANS or int(index[-1]) >= shared.size:
             raise GiveUp("tensor-copy", "a tile whose swizzle is not known", op.site)
-        late = (shared.wrote[0, index] >= shared.epoch[0]) & (shared.lane[index] != lane)
+        late = (shared.wrote[0, index] >= shared.ordered()[0]) & (shared.lane[index] != lane)
         if bool(late.any()) or bool(shared.pending[index].any()):
             engine.problem("race", "a tile is stored while its bytes may still be written")
         kept = engine.state.path, engine.guard
