@@ -165,8 +165,8 @@ def _reach_kids(node: Node, scope: Scope, bound: int) -> list[tuple[Node, Scope]
         p, a, b = node.args
         side = np.broadcast_to(decided(p, scope), (len(scope.lane),))
         out = []
-        for kid, other in ((a, 2), (b, 1)):
-            at = np.flatnonzero(side != other)
+        for kid, where in ((p, side == 0), (a, side != 2), (b, side != 1)):
+            at = np.flatnonzero(where)
             if len(at):
                 out.append((kid, scope.shift(scope.lane[at], at)))
         return out

@@ -148,6 +148,17 @@ def test_a_register_never_written_is_not_an_output() -> None:
     assert any(f.code == "undefined" for f in result.findings)
 
 
+@pytest.mark.parametrize("test", ["", "setp.lt.f32 %p2, %f1, 0f3F800000;"])
+def test_the_condition_of_a_choice_reaches_the_output(test: str) -> None:
+    """A predicate that nobody wrote decides between two values: no fixed bits."""
+    found = walked(text("    mul.wide.u32 %rd4, %r2, 4; add.s64 %rd5, %rd1, %rd4;\n"
+                        "    add.s64 %rd6, %rd3, %rd4; ld.global.f32 %f1, [%rd5];\n"
+                        f"    add.f32 %f2, %f1, %f1; {test}\n"
+                        "    selp.f32 %f3, %f1, %f2, %p2; st.global.f32 [%rd6], %f3;"))
+    assert found.modelled == bool(test)
+    assert [f.code for f in found.findings] == ([] if test else ["undefined"])
+
+
 def test_float_atomics_have_no_fixed_bits() -> None:
     body = "    ld.global.f32 %f1, [%rd1];\n    red.global.add.f32 [%rd3], %f1;"
     assert walked(text(body)).nondeterministic
