@@ -21,7 +21,8 @@ from corpus.load import CorpusKernel, load_set
 from corpus.pool import Lost, run_all
 
 FINDINGS = Path(__file__).parents[1] / "out" / "findings"
-SETS = {"ptx": ("sm_90", "sm_80", "sm_100"), "gcn": ("gfx942",)}
+SETS = {"ptx": ("sm_90", "sm_80", "sm_100"),
+        "gcn": ("gfx942", "gfx90a", "gfx950", "gfx1100", "gfx1200")}
 
 #: a job that takes longer is lost: its process is replaced
 JOB_SECONDS = 240.0
