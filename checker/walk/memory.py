@@ -37,6 +37,7 @@ class MemoryOps:
         self.versions: dict[Node | None, int] = {}
         self.groups: list[list[tuple[Any, ...]]] = []  # committed asynchronous copies
         self.open: list[tuple[Any, ...]] = []
+        self.targets: dict[bytes, tuple[Any, int, Any]] = {}  # where copies went: bytes, lanes
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
         """Return the table rows this module serves."""
@@ -374,6 +375,7 @@ class MemoryOps:
         if bool(late.any()):
             engine.problem("race", "an asynchronous copy overwrites bytes another lane may read")
         np.add.at(self.shared.pending, index, 1)
+        self.targets[index.tobytes()] = (literal, value.width, mask)
         self.open.append((literal, value, mask, None if path is engine.forest.true else path))
 
     def _acopy_commit(self, op: Op) -> None:
@@ -389,11 +391,17 @@ class MemoryOps:
         else:
             split = max(len(self.groups) - keep, 0)
             ready, self.groups = self.groups[:split], self.groups[split:]
+        _mask, cond = self.active()
+        if cond is self.engine.forest.true and not self.groups and not self.open:
+            self.shared.lingering = {}
         for group in ready:
             for literal, value, mask, path in group:
+                known = () if path is None else path.args if path.op == "and" else (path,)
                 lanes = np.flatnonzero(mask)
                 index = literal[lanes, None] + np.arange(value.width // 8)
                 np.subtract.at(self.shared.pending, index, 1)
+                if not self.engine.logic.implies(known, cond):
+                    self.shared.linger(cond, index)
                 if isinstance(value, Node) and value.op == "undef":
                     self.shared.writer[index] = -1
                 else:
@@ -460,9 +468,15 @@ class MemoryOps:
         """
         shared = self.shared
         shared.forget(before[0])
+        unknown = self.engine.values.undefined
         for group in [*self.groups, self.open]:
-            group[:] = [(at, self.engine.values.undefined(v.width), m, None)
-                        for at, v, m, _path in group]
+            group[:] = [(at, unknown(v.width), m, None) for at, v, m, _path in group]
+        if self.groups or self.open:  # whichever stage of a ring was the last: all of them
+            last = self.groups[-1] if self.groups else self.open
+            for at, width, mask in self.targets.values():
+                index = at[np.flatnonzero(mask), None] + np.arange(width // 8)
+                np.add.at(shared.pending, index, 1)
+                last.append((at, unknown(width), mask, None))
         tiles = self.engine.tiles.state
         for bar in tiles.bars.values():
             for copy in bar.copies:

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from checker.tree.hashing import key
 from checker.tree.nodes import Node
+from checker.tree.poly import constant
 from checker.tree.values import Value, Values
 from checker.walk.state import GiveUp
 
@@ -49,6 +51,7 @@ class Shared:
         self.epoch = [1, 1]
         self.sure = [1, 1]  # what lies before is ordered on every path
         self.perhaps: list[tuple[Node, list[int]]] = []  # barriers on a path, and the epoch after
+        self.lingering: dict[Node, npt.NDArray[np.bool_]] = {}  # copies waited for on a path only
         self.holds: Callable[[Node], bool] = lambda _cond: False
 
     def copy(self) -> Shared:
@@ -62,6 +65,7 @@ class Shared:
             setattr(other, name, getattr(self, name).copy())
         other.epoch, other.sure = list(self.epoch), list(self.sure)
         other.perhaps, other.holds = list(self.perhaps), self.holds
+        other.lingering = {c: b.copy() for c, b in self.lingering.items()}
         return other
 
     def _grow(self, size: int) -> None:
@@ -108,6 +112,24 @@ class Shared:
         late = np.where(same_warp, epochs[1] >= warp, epochs[0] >= block)
         return late & (who != me) & (who != _NOBODY)
 
+    def linger(self, cond: Node, index: Table) -> None:
+        """Copies to these bytes are done where `cond` holds; elsewhere they are under way."""
+        marks = self.lingering.get(cond, np.zeros(0, dtype=bool))
+        if len(marks) < self.size:
+            marks = np.concatenate((marks, np.zeros(self.size - len(marks), dtype=bool)))
+        marks[index] = True
+        self.lingering[cond] = marks
+
+    def under_way(self, index: Table) -> bool:
+        """Tell whether an asynchronous copy may still write some of these bytes."""
+        if bool(self.pending[index].any()):
+            return True
+        for cond, marks in self.lingering.items():
+            inside = index[index < len(marks)]
+            if bool(marks[inside].any()) and not self.holds(cond):
+                return True
+        return False
+
     # -- access
     def _bytes(self, address: Table, count: int, active: npt.NDArray[np.bool_]) -> Table:
         lanes = np.flatnonzero(active)
@@ -127,35 +149,59 @@ class Shared:
             self.report("race", "shared bytes are overwritten while another lane may read them")
         if bool(self.busy[index].any()):
             self.report("race", "shared bytes are overwritten while a matrix step reads them")
-        if bool(self.pending[index].any()):
+        if self.under_way(index):
             self.report("race", "shared bytes are overwritten while a copy may still write them")
         clash = self._unordered(self.wrote[:, index],
                                 np.where(self.writer[index] >= 0, self.lane[index], _NOBODY), me)
+        if bool(clash.any()):
+            self.report("race", "two lanes write one shared address with no barrier between")
+        if len(np.unique(index)) != index.size:
+            value = self._agreed(index, value, active)
         entry = len(self.entries)
         self.entries.append(value)
         self.conds.append(cond)
-        flat = index.ravel()
-        if bool(clash.any()) or len(np.unique(flat)) != len(flat):
-            self._same_or_report(index, value, active)
         self.writer[index] = entry
         self.lane[index] = np.broadcast_to(me, index.shape)
         self.off[index] = np.broadcast_to(np.arange(count), index.shape)
         self.wrote[0, index], self.wrote[1, index] = self.epoch
 
-    def _same_or_report(self, index: Table, value: Value,
-                        active: npt.NDArray[np.bool_]) -> None:
-        """Two lanes write one place: harmless only where both write one value."""
-        h = self.values.node(value).h
+    def _agreed(self, index: Table, value: Value, active: npt.NDArray[np.bool_]) -> Value:
+        """Return what stays where lanes of one store write one place.
+
+        Lanes of one warp that hold one reduction, each in its own order, leave the hardware's pick
+        (premise lane-pick): a function of the store's width, places, lanes and values.
+        """
+        node = self.values.node(value)
         lanes = np.flatnonzero(active)
-        row = h[:, lanes] if h.shape[1] > 1 else np.repeat(h, len(lanes), axis=1)
-        first: dict[int, int] = {}
+        row = np.broadcast_to(node.h, (2, len(active)))[:, lanes]
+        groups: dict[int, list[int]] = {}
         for i, start in enumerate(index[:, 0].tolist()):
-            j = first.setdefault(start, i)
-            if (row[:, i] != row[:, j]).any():
-                self.report("unmodelled", "two lanes write one shared address, trees differ")
-                return
-        if len(first) == len(lanes):
-            self.report("race", "two lanes write one shared address with no barrier between")
+            groups.setdefault(start, []).append(i)
+        if index.shape[1] > 1 and len(np.unique(index)) != len(groups) * index.shape[1]:
+            self.report("race", "two lanes write shared bytes that overlap in part")
+        torn = [lanes[g] for g in groups.values() if bool((row[:, g] != row[:, g[:1]]).any())]
+        if not torn:
+            return value
+        size = len(torn[0])
+        if not _exchanged(node) or any(
+                len(g) != size or len(np.unique(g // self.warp)) > 1 for g in torn):
+            self.report("unmodelled", "two lanes write one shared address, trees differ")
+            return value
+        where = np.zeros(len(active), dtype=np.int64)
+        table = np.tile(np.arange(len(active), dtype=np.int64), (size, 1))
+        for g in torn:
+            warp = lanes // self.warp == g[0] // self.warp
+            store = np.stack((lanes[warp] % self.warp, index[warp, 0])).astype("<i8").tobytes()
+            name = f"{g[0] % self.warp}|{store.hex()}"
+            where[g] = int(key(name)[0, 0].view(np.int64))
+            table[:, g] = g[:, None]
+        forest = self.values.forest
+        parts = [forest.gather(node, t) for t in table]
+        pick = forest.make("pick", str(size), width=value.width,
+                           args=(forest.number(constant(64, where)), *parts))
+        self.report("lane-pick", "")
+        torn_lanes = np.isin(np.arange(len(active)), np.concatenate(torn))
+        return self.values.mux(np.where(torn_lanes, 0, 1).astype(np.int64), [pick, value])
 
     def load(self, address: Table, width: int, active: npt.NDArray[np.bool_],
              peek: bool = False) -> Value:
@@ -171,7 +217,7 @@ class Shared:
         if bool(self._unordered(self.wrote[:, index],
                                 np.where(writer >= 0, lane, _NOBODY), me).any()):
             self.report("race", "a shared read that no barrier orders after another lane's write")
-        if bool(self.pending[index].any()):
+        if self.under_way(index):
             self.report("race", "a shared read while an asynchronous copy may still write there")
         fresh = self.read[0, index] < self.ordered()[0]
         other = ~fresh & (self.reader[index] != me)
@@ -242,7 +288,7 @@ class Shared:
         me = np.broadcast_to(np.arange(at.shape[1])[None, :, None], index.shape)
         if bool(self._unordered(self.wrote[:, index], lane, me).any()):
             self.report("race", "a matrix step reads bytes that no barrier orders")
-        if bool(self.pending[index].any()):
+        if self.under_way(index):
             self.report("race", "a matrix step reads while a copy may still write there")
         self.reader[index] = _SEVERAL
         self.read[0, index], self.read[1, index] = self.epoch
@@ -320,6 +366,20 @@ class Shared:
                     or (one is not None and two is not None and not same(one, two)):
                 return False
         return True
+
+
+def _exchanged(node: Node) -> bool:
+    """Tell whether a value comes out of an exchange between lanes."""
+    seen: set[int] = set()
+    work = [node]
+    while work:
+        node = work.pop()
+        if node.op == "gather":
+            return True
+        if node.serial not in seen:
+            seen.add(node.serial)
+            work.extend(node.args)
+    return False
 
 
 def _grain(writer: Table, lane: Table, off: Table, count: int) -> int:

@@ -212,7 +212,7 @@ class TileOps:
         values = engine.values
         coords = [values.node(self._coordinate(s, lane)) for s in op.src[2:2 + dims]]
         tile = engine.forest.make("tile", f"{name}.{start}.{size}", width=8 * size, args=coords)
-        shared._grow(start + size)
+        shared._grow(start + size + 1024)  # swizzling stays within 1024 bytes
         index = np.arange(start, start + size)
         if bool(shared._unordered(shared.read[:, index], shared.reader[index], lane).any()) \
                 or bool(shared.busy[index].any()):
@@ -296,7 +296,7 @@ class TileOps:
         if span not in SPANS or int(index[-1]) >= shared.size:
             raise GiveUp("tensor-copy", "a tile whose swizzle is not known", op.site)
         late = (shared.wrote[0, index] >= shared.ordered()[0]) & (shared.lane[index] != lane)
-        if bool(late.any()) or bool(shared.pending[index].any()):
+        if bool(late.any()) or shared.under_way(index):
             engine.problem("race", "a tile is stored while its bytes may still be written")
         kept = engine.state.path, engine.guard
         try:
