@@ -19,6 +19,7 @@ from checker.tree.values import Value, Values, unsigned
 __all__ = ["Logic", "conjuncts"]
 
 _SIZES = frozenset({"param", "imin_s", "imax_s"})
+_STARTS = _SIZES | {"sreg", "iop"}  # where a part of a size begins: a product of such
 _FLIP = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
@@ -59,11 +60,14 @@ class Logic:
                 continue
             inner = mono[0].poly
             sizes = [m for m in inner.terms if m and not all(a.op == "kappa" for a in m)]
-            if len(sizes) != 1 or len(inner.terms) == 1 or len(sizes[0]) != 1 \
-                    or sizes[0][0].op not in _SIZES or inner.terms[sizes[0]] != 1 \
+            if len(sizes) != 1 or len(inner.terms) == 1 \
+                    or isinstance(inner.terms[sizes[0]], np.ndarray) \
+                    or not ((_is_size(sizes[0]) and inner.terms[sizes[0]] == 1)
+                            or _is_start(sizes[0])) \
                     or any(_size(v) > 1 << 20 for m, v in inner.terms.items()):
                 continue
-            size = self.values.cast("sext", Poly(inner.width, {sizes[0]: 1}), inner.width)
+            size = self.values.cast("sext", Poly(inner.width, {sizes[0]: inner.terms[sizes[0]]}),
+                                    inner.width)
             apart = Poly(0, {(size,): 1, **{m: v for m, v in inner.terms.items()
                                             if m != sizes[0]}})
             self.forest.premises.add("no-index-wrap")
@@ -277,6 +281,16 @@ class Logic:
         parts = [q for q in conjuncts(p) if not self.implies(known, q)]
         refuted = any(self.implies(known, self.negate(q)) for q in parts if q.op != "lanes")
         return self.forest.false if refuted else self.conjunction(parts)
+
+
+def _is_size(mono: tuple[Node, ...]) -> bool:
+    return len(mono) == 1 and mono[0].op in _SIZES
+
+
+def _is_start(mono: tuple[Node, ...]) -> bool:
+    """Tell whether a product is where a block's part begins: block indices times sizes."""
+    return len(mono) > 1 and all(a.op in _STARTS and a.uniform for a in mono) \
+        and any(a.op == "sreg" for a in mono)
 
 
 def _size(c: Any) -> int:

@@ -287,6 +287,9 @@ class Engine:
 
     def problem(self, code: str, message: str) -> None:
         """Record a defect of the kernel (a missing barrier, say)."""
+        if code == "lane-pick":
+            self.found.premises.add(code)
+            return
         entry = (self.site, code, message)
         if entry not in self.found.findings:
             self.found.findings.append(entry)

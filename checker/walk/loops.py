@@ -21,6 +21,7 @@ from checker.tree.poly import Poly
 from checker.tree.rewrite import Pivot, Rewriter
 from checker.tree.values import Value
 from checker.walk.carried import carried, cyclic, idle
+from checker.walk.counting import ordered
 from checker.walk.flow import Loop
 from checker.walk.general import Generaliser, Given, Replacer, dependent
 from checker.walk.period import schedule
@@ -321,8 +322,17 @@ class _Runner:
                 raise GiveUp("loop", "a loop with several exits", self.engine.site)
         if period == 1 and not lead:
             header = self._header_exit(runs[0])
-            return self._template(runs[0], self._executed(runs[0].cond, header), header)
-        return self._common(runs, lead, period)
+            cond = self._ordered(runs[0].cond)
+            made: Summary | None = self._template(runs[0], self._executed(cond, header), header)
+        else:
+            made = self._common(runs, lead, period)
+        if made is not None:
+            made.cond = self._ordered(made.cond)
+        return made
+
+    def _ordered(self, cond: Node) -> Node:
+        """Return a test that a counter has not come to its end as one that it is below it."""
+        return ordered(self.engine, self.kappa, self._phi_mask(), self.path, cond)
 
     def _executed(self, cond: Node, header: bool) -> list[Node]:
         """Return what holds in every iteration that runs: the test that let it run."""
@@ -377,15 +387,19 @@ class _Runner:
         cond = g.node(first[0].cond, first[1].cond)
         if cond is None:
             return None
+        test = self._ordered(cond)
         wanted: list[tuple[Poly, Summary]] = []
         for i, it in enumerate(first):  # the tests before an iteration let it run
             facts = [x.cond for x in first[:i + header] if not x.cond.deps & self._phi_mask()]
+            if test is not cond:
+                facts = [self._at(test, Poly(32, {(): j} if j else {}))
+                         for j in range(i + header)]
             wanted.append((Poly(32, {(): i} if i else {}), self._template(it, facts, header)))
         for i, it in enumerate(runs):
             at = k.scale(period).add(Poly(32, {(): lead + i} if lead + i else {}))
-            facts = [self._at(f, at) for f in self._executed(cond, header)]
+            facts = [self._at(f, at) for f in self._executed(test, header)]
             if not facts and not header and lead + i:
-                facts = [f for f in (self._at(cond, at.sub(Poly(32, {(): 1}))),)
+                facts = [f for f in (self._at(test, at.sub(Poly(32, {(): 1}))),)
                          if not f.deps & self._phi_mask()]
             wanted.append((at, self._template(it, facts, header)))
         unified = self._unify(g, wanted[0][1], wanted[1][1])

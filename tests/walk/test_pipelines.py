@@ -142,3 +142,32 @@ def test_rings_leave_no_trace(stages: int) -> None:
 
 def test_an_older_cell_of_a_ring_is_another_value() -> None:
     assert not same(walked(_kernel(_plain())), walked(_kernel(_ring(3, back=2))))[0]
+
+
+def _counted(test: str, step: int = 1) -> str:
+    return f"""
+    mov.u32 %r11, 0;
+    cvt.s64.s32 %rd21, %r22;
+    mov.u64 %rd20, 0;
+$loop:
+    ld.global.f32 %f1, [%rd11];
+    add.f32 %f2, %f2, %f1;
+    add.s32 %r11, %r11, {step};
+    add.s64 %rd20, %rd20, {step};
+    add.s64 %rd11, %rd11, 128;
+    {test}
+    @%p3 bra $loop;"""
+
+
+_NE = "setp.ne.s64 %p3, %rd20, %rd21;"
+_LT = "setp.lt.s64 %p3, %rd20, %rd21;"
+
+
+def test_a_counter_that_must_meet_its_end_is_below_it() -> None:
+    """Only where it starts below it and goes in steps of one."""
+    assert equal(_kernel(_counted(_NE)), _kernel(_counted(_LT)))
+    assert not equal(_kernel(_counted(_NE), ""), _kernel(_counted(_LT), ""))
+    narrow = "setp.ne.s32 %p3, %r11, %r22;"
+    assert equal(_kernel(_counted(narrow)), _kernel(_counted(_LT)))
+    assert not equal(_kernel(_counted(narrow), ""), _kernel(_counted(_LT), ""))
+    assert not equal(_kernel(_counted(_NE, 2)), _kernel(_counted(_LT, 2)))

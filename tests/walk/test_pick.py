@@ -1,0 +1,65 @@
+"""Lanes of one warp that write one shared address: what stays is a function of that store."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker.tree import same
+from tests.walk.kernels import equal, text, walked
+
+
+def _kernel(op: str = "sub.rn.f32 %f4, %f1, %f3;", lanes: str = "setp.lt.u32 %p1, %r2, 2;",
+            distance: int = 1, threads: int = 64) -> str:
+    """out[block, tid] = what two lanes, each with its own order of a difference, leave behind."""
+    return text(f"""
+    mul.wide.u32 %rd10, %r2, 4;
+    mul.wide.u32 %rd13, %r3, {4 * threads};
+    add.s64 %rd13, %rd13, %rd10;
+    add.s64 %rd11, %rd1, %rd13;
+    ld.global.f32 %f1, [%rd11];
+    shfl.sync.bfly.b32 %f3, %f1, {distance}, 31, -1;
+    {op}
+    {lanes}
+    mov.u32 %r20, tile;
+    @%p1 st.shared.f32 [%r20], %f4;
+    bar.sync 0;
+    ld.shared.f32 %f5, [%r20];
+    add.s64 %rd12, %rd3, %rd13;
+    st.global.f32 [%rd12], %f5;""", threads)
+
+
+def test_a_pick_is_one_function() -> None:
+    assert "lane-pick" in walked(_kernel()).premises
+    assert equal(_kernel(), _kernel("neg.f32 %f6, %f3;\n    add.rn.f32 %f4, %f6, %f1;"))
+
+
+@pytest.mark.parametrize("twin", [
+    _kernel("sub.rn.f32 %f4, %f3, %f1;"),  # each lane the other's value
+    _kernel(lanes="and.b32 %r21, %r2, 62;\n    setp.eq.u32 %p1, %r21, 2;"),  # other lanes
+    _kernel(lanes="setp.lt.u32 %p1, %r2, 1;"),  # one lane alone
+    _kernel(distance=2),
+])
+def test_another_pick_is_another_function(twin: str) -> None:
+    assert walked(twin).modelled
+    assert not same(walked(_kernel()), walked(twin))[0]
+
+
+def test_lanes_of_two_warps_race() -> None:
+    across = _kernel(lanes="and.b32 %r21, %r2, 31;\n    setp.eq.u32 %p1, %r21, 0;")
+    assert not walked(across).modelled
+
+
+def test_the_same_value_from_many_lanes_is_no_pick() -> None:
+    twin = _kernel("add.rn.f32 %f4, %f1, %f3;")
+    assert walked(twin).modelled
+    assert "lane-pick" not in walked(twin).premises
+
+
+def test_a_second_store_needs_a_barrier() -> None:
+    """Lanes that agree among themselves still race with what others wrote before."""
+    both = _kernel("add.rn.f32 %f4, %f1, %f3;").replace(
+        "    bar.sync 0;", "    setp.ge.u32 %p2, %r2, 62;\n    @%p2 st.shared.f32 [%r20], %f4;\n"
+        "    bar.sync 0;")
+    assert not walked(both).modelled
+    ordered = both.replace("    setp.ge", "    bar.sync 0;\n    setp.ge")
+    assert walked(ordered).modelled
