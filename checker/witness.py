@@ -7,6 +7,7 @@ bit-accurate runs without findings count; a NaN's payload does not. Finding noth
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ DRAWS: tuple[tuple[str, int], ...] = (
     ("normal", 2), ("tiny", 2), ("huge", 2), ("special", 2), ("cancel", 3), ("spikes", 3),
     ("wide", 3), ("spikes", 4), ("cancel", 4), ("normal", 3), ("edge", 2), ("huge", 3),
     ("tiny", 3), ("special", 3), *(("planted", n) for n in range(1, 13)),
+    ("zeros", 1), ("zeros", 2),
 )
 
 
@@ -52,7 +54,22 @@ def draw_inputs(launch: Launch, kind: str, seed: int) -> dict[str, Bits]:
             if b.values is None and not b.alias and (b.dtype in FORMATS or b.dtype in RAW)]
     if kind == "planted":
         return _planted(launch, free, seed)
+    if kind == "zeros":
+        return _zeros(launch, free, seed)
     return {b.name: draw(kind, seed, _facts(launch, b)) for b in free}
+
+
+def _zeros(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]:
+    """-0 everywhere; from the second seed on one element in eight is +0."""
+    out = {b.name: draw("normal", seed, _facts(launch, b)) for b in free}
+    for b in free:
+        if b.dtype in FORMATS and not _facts(launch, b)["draw"].get("positive"):
+            ebits, mbits, _ = FORMATS[b.dtype]
+            minus = seed == 1 or words(f"zeros/{seed}/{b.name}", b.elements) % np.uint64(8) != 0
+            out[b.name] = np.where(minus, out[b.name].dtype.type(1 << (ebits + mbits)),
+                                   out[b.name].dtype.type(0))
+            out[b.name] = np.broadcast_to(out[b.name], (b.elements,)).copy()
+    return out
 
 
 def _planted(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]:
@@ -78,7 +95,7 @@ def _planted(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bit
     return out
 
 
-def _facts(launch: Launch, buffer: Buffer) -> dict[str, object]:
+def _facts(launch: Launch, buffer: Buffer) -> dict[str, Any]:
     """A buffer's launch facts as `draws.draw` reads them, with its drawing hints if it has any."""
     for arg in launch.source.get("args", ()):
         if isinstance(arg, dict) and arg.get("buffer") == buffer.name and "draw" in arg:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from checker.launch import Launch
+from checker.lower import lower
+from checker.parse import parse
+from checker.witness import find_witness
 from corpus.campaigns.excess import classes_of, separate, tabulate
 from corpus.campaigns.truth import Found, Job
 from tests.replay.listing import facts, text
@@ -48,3 +52,16 @@ def test_what_nothing_separates_is_left_with_its_place() -> None:
     assert answer.notes[0].startswith("unexplained")
     (row,) = tabulate([cls], [answer])
     assert (row.refined, row.equal_pairs, row.proved) == (1, 1, 0)
+
+
+def test_signs_of_zeros_and_lone_infinities_are_among_the_inputs() -> None:
+    plain = LOAD + "mov.f32 %f9, %f1;\n" + STORE
+    seeded = LOAD + "add.rn.f32 %f9, %f1, 0f00000000;\n" + STORE
+    null = LOAD + "mul.rn.f32 %f4, %f2, 0f00000000;\nsub.rn.f32 %f9, %f1, %f4;\n" + STORE
+    programs = [lower(parse(text(body))) for body in (plain, seeded, null)]
+    launch = Launch.from_json(facts(elements=512))
+    for other, kind in ((1, "zeros"), (2, "planted")):
+        draws = tuple((kind, seed) for seed in range(1, 13))
+        found = find_witness(programs[0], programs[other], launch, launch, draws=draws)
+        assert found is not None
+        assert found.kind == kind
