@@ -234,10 +234,10 @@ def comparison_terms(scope: Scope, poly: Poly) -> Terms:
     found = terms(scope, poly)
     group = own_group(scope, found)
     if group is not None:
-        size, differ, least = group
+        size, back, least = group
         if size in scope.rewriter.forest.shared:
             return _put_literal(scope, found, size, np.where(least > 0, -1, _literal(found)),
-                                int(np.where(differ, least, 0).max()))
+                                int(np.where(back != 0, least, 0).max()))
         return found
     if not scope.rewriter.forest.shared:
         return found
@@ -284,7 +284,7 @@ def _put_literal(scope: Scope, found: Terms, size: str, literal: Any, k: int) ->
 def own_group(scope: Scope, found: Terms) -> tuple[str, Any, Any] | None:
     """Compare a coordinate with a parameter: n - 1 - v >= 0 for v = y + literal, else None.
 
-    Returns the parameter, for which pairs v is not y itself, and the least k such that v and y lie
+    Returns the parameter, y - v for each pair, and the least k such that v and y lie
     between the same two multiples of 2**k (0: none up to 16 that the tile is a multiple of).
     """
     if len(found) - (() in found) != 2 or found.get((), (0, 1))[1] != 1:
@@ -310,16 +310,27 @@ def own_group(scope: Scope, found: Terms) -> tuple[str, Any, Any] | None:
     least = np.zeros(tested.shape, dtype=np.int64)
     for k in range(min((whole & -whole).bit_length() - 1, MAX_SHARED), 0, -1):
         least = np.where(offset >> k == tested >> k, k, least)
-    return size, offset != tested, least
+    return size, offset - tested, least
 
 
-def shows_sharing(scope: Scope, guard: Node) -> None:
-    """Note which sizes a store's guard compares with another element than the one stored."""
+def shows_sharing(scope: Scope, guard: Node, place: int | None) -> None:
+    """Note which sizes a store's guard compares with another element than the one stored.
+
+    place: the element's number in its instruction, one of whose earlier elements may be tested;
+    None: any element of the group may (the rows of a matrix fragment).
+    """
     for p in guard.args if guard.op == "and" else (guard,):
-        if p.op == "ge0" and p.poly is not None:
-            group = own_group(scope, terms(scope, p.poly))
-            if group is not None and bool((group[1] & (group[2] > 0)).any()):
-                scope.rewriter.forest.shared.add(group[0])
+        if p.op != "ge0" or p.poly is None:
+            continue
+        group = own_group(scope, terms(scope, p.poly))
+        if group is None:
+            continue
+        size, back, least = group
+        shown = (back != 0) & (least > 0)
+        if place is not None:
+            shown &= (back > 0) & (back <= place)
+        if bool(shown.any()):
+            scope.rewriter.forest.shared.add(size)
 
 
 def bounds_of(scope: Scope, guard: Node) -> dict[Node, str]:
@@ -329,7 +340,7 @@ def bounds_of(scope: Scope, guard: Node) -> dict[Node, str]:
         if p.op == "ge0" and p.poly is not None:
             found = terms(scope, p.poly)
             group = own_group(scope, found)
-            if group is not None and bool((~group[1] | (group[2] > 0)).all()):
+            if group is not None and bool(((group[1] == 0) | (group[2] > 0)).all()):
                 y = next(m[0] for m in found if m and m[0] in scope.rewriter.coordinates)
                 out[y] = group[0]
     return out

@@ -403,7 +403,7 @@ class MemoryOps:
                 if not self.engine.logic.implies(known, cond):
                     self.shared.linger(cond, index)
                 if isinstance(value, Node) and value.op == "undef":
-                    self.shared.writer[index] = -1
+                    self.shared.land(index, lanes)
                 else:
                     self.shared.store(literal, value, mask, path)
 

@@ -241,6 +241,7 @@ class _Member:
 
     slot: Slot
     pivots: dict[Node, Pivot]
+    place: int  # which element of its instruction
     lanes: Any = None
     offsets: Any = None
     rows: Any = None
@@ -265,20 +266,37 @@ def group_outputs(engine: Engine) -> list[OutputGroup]:
         find_pivots(engine, slot.address, "", unit[slot.event.base], pivots)
         shape = tuple((a.serial, p.y.serial, p.scale, tuple(
             (tuple(x.serial for x in m), c) for m, c in p.others)) for a, p in pivots.items())
-        families.setdefault(shape, []).append(_Member(slot, pivots))
+        place = slot.at // unit[slot.event.base]
+        families.setdefault(shape, []).append(_Member(slot, pivots, place))
     prepared = []
     for members in families.values():
         try:
             prepared.append(_Family(engine, members))
         except Conflict:  # everything stays as it is, block indices and all
-            prepared.append(_Family(engine, [_Member(m.slot, {}) for m in members]))
+            prepared.append(_Family(engine, [_Member(m.slot, {}, m.place) for m in members]))
     buffers: dict[tuple[Any, str], dict[Any, _Rows]] = {}
     for family in prepared:  # what stores show of sizes is known for all of them now
         try:
             family.add_to(buffers)
         except Conflict:
-            _Family(engine, [_Member(m.slot, {}) for m in family.members]).add_to(buffers)
+            _Family(engine, [_Member(m.slot, {}, m.place) for m in family.members]).add_to(buffers)
     return [_finish(engine, base, kind, by_shape) for (base, kind), by_shape in buffers.items()]
+
+
+def _holds_matrix(value: Node) -> bool:
+    """Tell whether a value comes out of matrix steps."""
+    seen: set[Node] = set()
+    work = [value]
+    while work:
+        node = work.pop()
+        if node.op == "mma":
+            return True
+        if node not in seen and len(seen) < 4096:
+            seen.add(node)
+            work += node.kids
+            if node.op == "fold":
+                work += node.extra.steps
+    return False
 
 
 class _Family:
@@ -313,7 +331,8 @@ class _Family:
         self.ordered = True  # the block index visits every tile, whichever store we ask
         for m in members:
             scope = guards.at(m.lanes, m.rows)
-            shows_sharing(scope, m.slot.guard)
+            rows_of_a_matrix = _holds_matrix(m.slot.value)
+            shows_sharing(scope, m.slot.guard, None if rows_of_a_matrix else m.place)
             self.ordered &= visits_every_tile(engine, self.pivots, bounds_of(scope, m.slot.guard))
 
     def add_to(self, buffers: Any) -> None:

@@ -70,7 +70,7 @@ def _result(engine: Engine, groups: list[OutputGroup]) -> WalkResult:
     opaque = tuple(_opaque(engine.program, site, reason, site in reached)
                    for site, reason in sorted(found.opaque.items()))
     premises = _premises(engine)
-    digest = _digest(groups)
+    digest = _digest(groups, {f.code for f in findings if f.code in _RACES})
     modelled = not (reached or undefined or found.unmodelled or in_place or found.nondeterministic
                     or any(code in _RACES for _s, code, _m in found.findings)
                     or engine.program.findings)
@@ -96,8 +96,8 @@ def _premises(engine: Engine) -> tuple[str, ...]:
     return tuple(sorted(out))
 
 
-def _digest(groups: list[OutputGroup]) -> str:
-    lines = ["sb1"]
+def _digest(groups: list[OutputGroup], defects: set[str]) -> str:
+    lines = ["sb1", *(f"defect|{code}" for code in defects)]
     for group in groups:
         base = group.base.attr if group.base is not None else "?"
         for e in group.elements:

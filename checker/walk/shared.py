@@ -25,6 +25,7 @@ Table = npt.NDArray[np.int64]
 _NOBODY = -1
 _SEVERAL = -2
 _SPAN = 1 << 20  # more than the bytes of one entry
+_GONE = -4  # written by a lane that is known, with a value that is not
 _LOST = -3  # written in both states that a loop's general state stands for, but not alike
 
 
@@ -152,7 +153,8 @@ class Shared:
         if self.under_way(index):
             self.report("race", "shared bytes are overwritten while a copy may still write them")
         clash = self._unordered(self.wrote[:, index],
-                                np.where(self.writer[index] >= 0, self.lane[index], _NOBODY), me)
+                                np.where(self.writer[index] != _NOBODY, self.lane[index],
+                                         _NOBODY), me)
         if bool(clash.any()):
             self.report("race", "two lanes write one shared address with no barrier between")
         if len(np.unique(index)) != index.size:
@@ -215,7 +217,7 @@ class Shared:
         if peek:
             return self._pieces(writer, lane, off, count, active)
         if bool(self._unordered(self.wrote[:, index],
-                                np.where(writer >= 0, lane, _NOBODY), me).any()):
+                                np.where(writer != _NOBODY, lane, _NOBODY), me).any()):
             self.report("race", "a shared read that no barrier orders after another lane's write")
         if self.under_way(index):
             self.report("race", "a shared read while an asynchronous copy may still write there")
@@ -318,7 +320,8 @@ class Shared:
         mine, theirs = self.writer[:size], out.writer[:size]
         alike = (mine >= 0) & (theirs >= 0) & (self.lane[:size] == out.lane[:size]) & (
             self.off[:size] == out.off[:size])
-        writer = np.where((mine >= 0) | (theirs >= 0), np.int64(_LOST), np.int64(_NOBODY))
+        writer = np.where((mine == _GONE) | (theirs == _GONE), np.int64(_GONE), np.int64(_NOBODY))
+        writer = np.where((mine >= 0) | (theirs >= 0), np.int64(_LOST), writer)
         pairs = np.unique(np.stack((mine[alike], theirs[alike]), axis=1), axis=0)
         for x, y in pairs.tolist():
             made = value(self.entries[x], other.entries[y])
@@ -338,15 +341,21 @@ class Shared:
             out.entries.append(made)
             out.conds.append(cond)
         out.writer[:size] = writer
-        out.writer[size:] = _NOBODY
+        out.writer[size:][out.writer[size:] >= 0] = _GONE
         return out
 
     def forget(self, before: Shared) -> None:
         """Drop what a loop wrote: nobody knows which iteration was the last."""
         self._grow(before.size)
         changed = self.writer[:before.size] != before.writer
-        self.writer[:before.size][changed] = _NOBODY
-        self.writer[before.size:] = _NOBODY
+        changed = np.concatenate((changed, self.writer[before.size:] != _NOBODY))
+        self.writer[changed] = _GONE
+
+    def land(self, index: Table, lanes: Table) -> None:
+        """A copy of unknown values is done: bytes [lanes, width] hold what nobody knows."""
+        self.writer[index] = _GONE
+        self.lane[index] = np.broadcast_to(lanes[:, None], index.shape)
+        self.wrote[0, index], self.wrote[1, index] = self.epoch
 
     def matches(self, after: Shared, same: Callable[[Value, Value], bool]) -> bool:
         """Tell whether another state holds all that this one knows."""

@@ -242,19 +242,24 @@ def test_a_vector_tests_its_first_element_under_a_premise() -> None:
     assert not equal(_vector(), beyond)
 
 
-def test_separate_stores_may_share_a_guard_under_a_premise() -> None:
-    """Compilers that know a size to be a multiple of 16 test one row for several (GEMM)."""
+def test_a_scalar_access_tests_itself() -> None:
+    """The same sharing of a guard by separate stores is a mistake, not a vector."""
     near = elementwise("add.rn.f32 %f3, %f1, %f2;", 64, 2, order="near")
     parts = near.split("setp.lt.s32 %p1, %r12, %r1;")
+    shared = parts[0] + "setp.lt.s32 %p1, %r12, %r1;" + parts[1] + \
+        "sub.s32 %r13, %r12, 1;\n    setp.lt.s32 %p1, %r13, %r1;" + parts[2]
+    assert not equal(near, shared)
 
-    def tests_earlier(by: int) -> str:
-        return parts[0] + "setp.lt.s32 %p1, %r12, %r1;" + parts[1] + \
-            f"sub.s32 %r13, %r12, {by};\n    setp.lt.s32 %p1, %r13, %r1;" + parts[2]
 
-    assert equal(near, tests_earlier(1))
-    assert not any(p.startswith("divisible") for p in walked(near).premises)
-    assert "divisible:arg3%2" in walked(tests_earlier(1)).premises
-    assert not equal(near, tests_earlier(2))  # the first of each tile tests another tile's
+def test_a_barrier_on_a_path_orders_that_path_only() -> None:
+    sure = _through_shared(1, back=3)
+    guarded = sure.replace("    bar.sync 0;", "    setp.lt.s32 %p2, %r3, %r1;\n"
+                           "    @%p2 bar.sync 0;")
+    assert walked(sure).modelled
+    found = walked(guarded)
+    assert not found.modelled
+    assert any(f.code == "race" for f in found.findings)
+    assert found.digest != walked(sure).digest
 
 
 def test_literal_loops_are_straight_line() -> None:
