@@ -226,7 +226,8 @@ def _needs_multiple(old: Program, new: Program, facts: dict[str, Any], premises:
         step = int(hit[2])
         for index in map(int, hit[1].split(",")):
             for kind in {"i32", "i64"} & set(args[index] or ()):
-                args[index][kind] = max(1, args[index][kind] // step) * step
+                # An odd multiple: as divisible as the premise says, and no more.
+                args[index][kind] = (max(0, args[index][kind] // step - 1) | 1) * step
     if args == facts["args"]:
         return False
     kept = Launch.from_json({**facts, "args": args})

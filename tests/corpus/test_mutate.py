@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from checker import api
 from corpus.campaigns import mutate
 from corpus.campaigns.common import Options, kernels
 from corpus.campaigns.minimise import minimised
@@ -48,23 +49,25 @@ def test_the_fate_of_a_change(old: str, new: str, fate: str) -> None:
     assert _fate(old, new) == fate
 
 
-@pytest.mark.parametrize(("name", "old", "new", "fate"), [
+@pytest.mark.parametrize(("name", "old", "new", "premise", "kept"), [
     # Element r7 is stored where r7 + 1 is inside: the same where the size is even.
-    (RELU, "@%p1 st.global.b16 [ %rd3 + 0 ], { %rs6 }", "@%p2 st.global.b16 [ %rd3 + 0 ], { %rs6 }",
-     "divisible"),
+    (RELU, "@%p1 st.global.b16 [ %rd3 + 0 ]", "@%p2 st.global.b16 [ %rd3 + 0 ]",
+     "divisible:arg3%2", True),
+    (RELU, "@%p1 st.global.b16 [ %rd3 + 0 ]", "@%p2 st.global.b16 [ %rd3 + 0 ]", "readable", False),
+    (RELU, "@%p1 st.global.b16 [ %rd3 + 0 ]", "@%p2 st.global.b16 [ %rd3 + 2 ]",
+     "divisible:arg3%2", False),
     # The last of four is stored where the first is inside: outside the buffer at other sizes.
-    (ADD_MUL, "@%p4 st.global.b32 [ %rd3 + 12 ], { %r13 }",
-     "@%p1 st.global.b32 [ %rd3 + 12 ], { %r13 }", "divisible"),
-    (RELU, "@%p1 st.global.b16 [ %rd3 + 0 ], { %rs6 }", "@%p2 st.global.b16 [ %rd3 + 2 ], { %rs6 }",
-     "caught"),
+    (ADD_MUL, "@%p4 st.global.b32 [ %rd3 + 12 ]", "@%p1 st.global.b32 [ %rd3 + 12 ]",
+     "divisible:arg3%4", True),
+    (ADD_MUL, "@%p4 st.global.b32 [ %rd3 + 12 ]", "@%p1 st.global.b32 [ %rd3 + 12 ]",
+     "divisible:arg3%2", False),
 ])
-def test_a_size_that_must_be_a_multiple(name: str, old: str, new: str, fate: str) -> None:
+def test_a_size_that_must_be_a_multiple(name: str, old: str, new: str, premise: str,
+                                        kept: bool) -> None:
     kernel = kernels("ptx", ("sm_90",), name)[0]
     assert old in kernel.text
-    launches = tuple(dict(x) for x in kernel.launches)
-    job = mutate.Job(kernel.name, kernel.text, kernel.isa, launches, 1, 1)
-    base = mutate._base(job.text, job.isa, json.dumps(launches))
-    assert mutate.judge_one(kernel.text.replace(old, new), job, base)[0] == fate
+    one, two = (api.program_of(t) for t in (kernel.text, kernel.text.replace(old, new)))
+    assert mutate._needs_multiple(one, two, dict(kernel.launch), (premise,)) == kept
 
 
 @pytest.mark.parametrize("isa", ["ptx", "gcn"])
