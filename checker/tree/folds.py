@@ -65,7 +65,7 @@ class Fold:
         for p in self.phis:
             total = total + finish(mix(key("accumulator"), body.memo[p][0]))
         inside = body.inside
-        h = ordered(tag, [total, inside.of(self.cond), inside.of(self.out)])
+        h = ordered(tag, [total, body.classes, inside.of(self.cond), inside.of(self.out)])
         return h[:, body.places(scope.lane, scope.number)] if h.shape[1] > 1 else h
 
     def views(self, view: View) -> list[View]:
@@ -107,6 +107,7 @@ class Body:
         self.region = scope.region.inside(fold.counter, f"kappa level {fold.level}", fold.ratio)
         self.plan = self._plan()
         self.memo: dict[Node, tuple[Hash, Hash | None]] = {}
+        self.classes: Hash = key("no classes")
         self.kept: dict[Node, Hash] = {}
         self.outside: dict[Node, Hash] = {}
         self.keys = self._closed(scope)
@@ -166,25 +167,30 @@ class Body:
             self.inside.need(node)
 
     def run(self) -> int:
-        """Refine the accumulators' hashes until any two that differ must have been told apart.
+        """Refine the accumulators' hashes until they tell apart what they ever will.
 
-        A state is an accumulator for a pair. Two systems of n states each are told apart within
-        2 n rounds, n being the number of classes that a pair can reach. Returns the rounds.
+        A state is an accumulator for a pair; pairs that look at each other form a group. Rounds go
+        on until the number of classes of each group stays as it is. Two groups whose classes then
+        have the same hashes after the same number of rounds behave alike: a hash determines the
+        one of the round before, and where the classes are stable it is determined by it, so that
+        equal hashes form a bisimulation. Returns the rounds.
         """
         fold, before = self.fold, self._before()
         start = [before.of(i) for i in fold.inits]
         current = [mix(key("phi"), h) for h in start]
-        done, limit = 0, len(fold.phis) + 1
-        while done < limit:
+        counts, done = self._classes(current)[0], 0
+        while True:
             self._evaluate(current)
             cond = self.inside.of(fold.cond)
             current = [collapse(ordered(key("phi"), [mix(key("init"), h), self.inside.of(s), cond]))
                        for h, s in zip(start, fold.steps, strict=True)]
             done += 1
-            if done == len(fold.phis) + 1:
-                limit = max(limit, 2 * self._classes(current))
-                if limit > MAX_ROUNDS:
-                    raise Fuel("the accumulators of a loop")
+            grown, self.classes = self._classes(current)
+            if bool((grown == counts).all()):
+                break
+            if done >= MAX_ROUNDS:
+                raise Fuel("the accumulators of a loop")
+            counts = grown
         self._evaluate(current)
         return done
 
@@ -194,32 +200,40 @@ class Body:
             h, aux = evaluate.compute(node, self.inside)
             self.memo[node] = (h if node.op == "krow" else collapse(h), aux)
 
-    def _classes(self, current: list[Hash]) -> int:
-        """The largest number of different states that one pair can reach."""
-        if not current:
-            return 0
+    def _classes(self, current: list[Hash]) -> tuple[Any, Hash]:
+        """Return how many classes each pair's group has, and for each pair a hash of their set."""
         count = len(self.keys)
-        table = np.stack([np.broadcast_to(h[0], (count,)) for h in current])
-        if not self.plan.tables:
-            if len(current) == 1:
-                return 1
-            table = np.sort(table, axis=0)
-            return int((table[1:] != table[:-1]).sum(axis=0).max()) + 1
-        label = np.arange(count, dtype=np.int64)
+        if not current:
+            return np.zeros(1, dtype=np.int64), key("no classes")
+        if len(current) == 1 and not self.plan.tables:
+            return np.ones(1, dtype=np.int64), mix(key("classes"), current[0])
+        label = self._groups()
+        wide = np.stack([np.broadcast_to(h, (2, count)) for h in current], axis=1).reshape(2, -1)
+        of = np.tile(label, len(current))
+        order = np.lexsort((wide[1], wide[0], of))
+        of, wide = of[order], wide[:, order]
+        first = np.ones(len(of), dtype=bool)
+        first[1:] = (of[1:] != of[:-1]) | (wide[:, 1:] != wide[:, :-1]).any(axis=0)
+        members = finish(mix(key("class"), wide[:, first]))
+        total = np.zeros((2, count), dtype=np.uint64)
+        for word in (0, 1):
+            np.add.at(total[word], of[first], members[word])
+        counts = np.bincount(of[first], minlength=count)
+        return counts[label], collapse(mix(key("classes"), total[:, label]))
+
+    def _groups(self) -> npt.NDArray[np.int64]:
+        """Return for each pair the first of those that look at each other."""
+        label = np.arange(len(self.keys), dtype=np.int64)
         inside = self.inside
-        looks = [self.places(t[..., inside.lane], inside.number) for t in self.plan.tables]
+        looks = [self.places(t[..., inside.lane], inside.number).reshape(-1, len(label))
+                 for t in self.plan.tables]
         while True:
             before = label.copy()
-            for look in looks:
-                for at in look.reshape(-1, count):
-                    label = np.minimum(label, label[at])
-                    np.minimum.at(label, at, label)
+            for at in (row for look in looks for row in look):
+                label = np.minimum(label, label[at])
+                np.minimum.at(label, at, label)
             if bool((label == before).all()):
-                break
-        pairs = np.stack((np.broadcast_to(label, table.shape).ravel().astype(np.uint64),
-                          table.ravel()))
-        kinds = np.unique(pairs, axis=1)
-        return int(np.bincount(kinds[0].astype(np.int64)).max())
+                return label
 
 
 class BodyScope(Scope):
