@@ -241,21 +241,22 @@ def comparison_terms(scope: Scope, poly: Poly) -> Terms:
         return found
     if not scope.rewriter.forest.shared:
         return found
-    size = next((name for m, (f, d) in found.items() if len(m) == 1 and d == 1 and _is(f, 1)
-                 and (name := parameter_name(m[0])) in scope.rewriter.forest.shared), None)
+    names = [parameter_name(m[0]) for m, (f, d) in found.items()
+             if len(m) == 1 and d == 1 and _is(f, 1)]
+    bound = next((n for n in names if n in scope.rewriter.forest.shared), None)
     step = 1 << MAX_SHARED
     for mono, (factor, den) in found.items():
-        if mono and not (len(mono) == 1 and parameter_name(mono[0]) == size):
+        if mono and not (len(mono) == 1 and parameter_name(mono[0]) == bound):
             if den != 1 or isinstance(factor, np.ndarray) or not _whole(mono):
                 return found
             step = math.gcd(step, factor)
-    if size is None or step == 1 or found.get((), (0, 1))[1] != 1:
+    if bound is None or step == 1 or found.get((), (0, 1))[1] != 1:
         return found
     tested = -1 - _literal(found)
     first = tested // step * step
     if bool((first == tested).all()):
         return found
-    return _put_literal(scope, found, size, -1 - first, step.bit_length() - 1)
+    return _put_literal(scope, found, bound, -1 - first, step.bit_length() - 1)
 
 
 def _is(factor: Any, value: int) -> bool:

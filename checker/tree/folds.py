@@ -140,7 +140,8 @@ class Body:
     def places(self, lane: Any, number: Any) -> npt.NDArray[np.int64]:
         """Return where pairs stand among this body's."""
         wanted = number * self.rewriter.lanes + lane
-        return np.searchsorted(self.keys, wanted).astype(np.int64)
+        found: npt.NDArray[np.int64] = np.searchsorted(self.keys, wanted)
+        return found
 
     def scope(self, lane: Any, number: Any, whole: bool = False) -> BodyScope:
         """Return some of the body's pairs as a scope inside the loop."""
