@@ -32,7 +32,7 @@ class MemoryOps:
         self.engine = engine
         self.shared = Shared(engine.values, engine.program.warp_size, engine.problem)
         self.shared.seen_as = self._seen_as
-        self.shared.holds = self._holds
+        self.shared.holds, self.shared.here = self._holds, self._here
         self.shared.unfold = lambda *tile: engine.tiles.unfold(*tile)
         self.versions: dict[Node | None, int] = {}
         self.groups: list[list[tuple[Any, ...]]] = []  # committed asynchronous copies
@@ -215,11 +215,14 @@ class MemoryOps:
                 rest.append(p)
         return mask, engine.logic.conjunction(rest)
 
-    def _holds(self, cond: Node) -> bool:
-        """Tell whether a condition holds for certain where the present operation acts."""
-        engine = self.engine
-        here = engine.logic.conjunction([engine.state.path, engine.guard])
-        return engine.logic.implies(here.args if here.op == "and" else (here,), cond)
+    def _here(self) -> Node:
+        """Return the condition, the same in all lanes, under which the present operation acts."""
+        return self.active()[1]
+
+    def _holds(self, cond: Node, path: Node | None = None) -> bool:
+        """Tell whether a condition holds for certain on a path (the present operation's)."""
+        here = self._here() if path is None else path
+        return self.engine.logic.implies(here.args if here.op == "and" else (here,), cond)
 
     def _seen_as(self, cond: Node, value: Value) -> Value:
         """Return what is read here of a value that was written on the path `cond`."""

@@ -53,7 +53,9 @@ class Shared:
         self.sure = [1, 1]  # what lies before is ordered on every path
         self.perhaps: list[tuple[Node, list[int]]] = []  # barriers on a path, and the epoch after
         self.lingering: dict[Node, npt.NDArray[np.bool_]] = {}  # copies waited for on a path only
-        self.holds: Callable[[Node], bool] = lambda _cond: False
+        self.touched: set[Node] = set()  # the paths of accesses since the last sure barrier
+        self.holds: Callable[..., bool] = lambda _cond, _path=None: False
+        self.here: Callable[[], Node | None] = lambda: None
 
     def copy(self) -> Shared:
         """Return an independent copy (entries are shared, they never change)."""
@@ -65,7 +67,8 @@ class Shared:
         for name in ("writer", "lane", "off", "wrote", "read", "reader", "pending", "busy"):
             setattr(other, name, getattr(self, name).copy())
         other.epoch, other.sure = list(self.epoch), list(self.sure)
-        other.perhaps, other.holds = list(self.perhaps), self.holds
+        other.perhaps, other.touched = list(self.perhaps), set(self.touched)
+        other.holds, other.here = self.holds, self.here
         other.lingering = {c: b.copy() for c, b in self.lingering.items()}
         return other
 
@@ -87,7 +90,12 @@ class Shared:
 
     # -- order
     def barrier(self, warp_only: bool, cond: Node | None = None) -> None:
-        """All lanes (of a warp) have come so far, if `cond` holds (None: always)."""
+        """All lanes (of a warp) have come so far, if `cond` holds (None: always).
+
+        Where all that it is to order ran on paths on which `cond` holds, it orders for sure.
+        """
+        if cond is not None and all(self.holds(cond, path) for path in self.touched):
+            cond = None
         for level in (1,) if warp_only else (0, 1):
             self.epoch[level] += 1
         after = [self.sure[0] if warp_only else self.epoch[0], self.epoch[1]]
@@ -96,7 +104,7 @@ class Shared:
         else:
             self.sure = after
             if not warp_only:
-                self.perhaps = []
+                self.perhaps, self.touched = [], set()
 
     def ordered(self) -> list[int]:
         """Return the epochs before which all is ordered on the present path: block, warp."""
@@ -106,8 +114,14 @@ class Shared:
                 out = [max(a, b) for a, b in zip(out, after, strict=True)]
         return out
 
+    def _touch(self) -> None:
+        path = self.here()
+        if path is not None:
+            self.touched.add(path)
+
     def _unordered(self, epochs: Any, who: Any, me: Any) -> Any:
         """Which accesses by `who` may run at the same time as one by `me`."""
+        self._touch()
         same_warp = (who // self.warp == me // self.warp) & (who != _SEVERAL)
         block, warp = self.ordered()
         late = np.where(same_warp, epochs[1] >= warp, epochs[0] >= block)
@@ -353,6 +367,7 @@ class Shared:
 
     def land(self, index: Table, lanes: Table) -> None:
         """A copy of unknown values is done: bytes [lanes, width] hold what nobody knows."""
+        self._touch()
         self.writer[index] = _GONE
         self.lane[index] = np.broadcast_to(lanes[:, None], index.shape)
         self.wrote[0, index], self.wrote[1, index] = self.epoch
