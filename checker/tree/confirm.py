@@ -95,15 +95,23 @@ class View:
 
     def terms(self, poly: Poly) -> dict[tuple[str, ...], tuple[Any, list[View]]]:
         """The polynomial in this lane: hashes of a product's atoms -> coefficient and atoms."""
-        return lane_terms(poly, self.scope)
+        made = self.node.extra if self.node.serial < 0 else None  # substituted already
+        return lane_terms(poly, self.scope, self.node.op == "ge0", made)
 
 
-def lane_terms(poly: Poly, scope: Scope) -> dict[tuple[str, ...], tuple[Any, list[View]]]:
-    """Return a polynomial as one lane sees it: hashes of atoms -> coefficient and atoms."""
-    scope.need_poly(poly)
-    scope.rewriter.run()
+def lane_terms(poly: Poly, scope: Scope, compared: bool = False,
+               made: evaluate.Terms | None = None
+               ) -> dict[tuple[str, ...], tuple[Any, list[View]]]:
+    """Return a polynomial as one lane sees it: hashes of atoms -> coefficient and atoms.
+
+    compared: it stands in `poly >= 0`. made: its terms, where they are known.
+    """
+    if made is None:
+        scope.need_poly(poly)
+        scope.rewriter.run()
+        made = (evaluate.comparison_terms if compared else evaluate.terms)(scope, poly)
     out: dict[tuple[str, ...], tuple[Any, list[View]]] = {}
-    for mono, (c, den) in evaluate.terms(scope, poly).items():
+    for mono, (c, den) in made.items():
         value = int(c[0]) if isinstance(c, np.ndarray) else c
         value = settle(value, poly.width) if den == 1 else value
         if value == 0:

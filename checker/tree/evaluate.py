@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from checker.tree.rewrite import Pivot, Scope
 
 __all__ = [
-    "bounds_of", "compute", "decided", "moves_with", "needs", "options", "parameter_name", "parts",
-    "shows_sharing", "split", "terms", "terms_hash",
+    "Terms", "bounds_of", "comparison_terms", "compute", "decided", "moves_with", "needs",
+    "options", "parameter_name", "parts", "shows_sharing", "split", "terms", "terms_hash",
 ]
 
 MAX_SHARED = 4  # compilers reason about multiples of 16 at most
@@ -433,7 +433,7 @@ class _Casts(Values):
             half = 1 << (source - 1)
             node = Node()
             node.op, node.attr, node.width, node.args = op, str(source), source, ()
-            node.poly, node.table, node.extra, node.aux = poly, None, None, None
+            node.poly, node.table, node.extra, node.aux = poly, None, found, None
             node.low, node.high = (-half, half - 1) if op == "sext" else (0, (1 << source) - 1)
             node.h, node.deps, node.kids = h, 0, ()
             node.may_neg_zero, node.tainted, node.site = True, False, -1

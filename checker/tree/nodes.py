@@ -292,7 +292,7 @@ class Forest:
         self.gathers: dict[tuple[int, bytes], Node] = {}
         self.alike: dict[Node, npt.NDArray[np.int64] | None] = {}
         self.deadline = float("inf")
-        self.work, self.max_work = 0, 120_000
+        self.work, self.max_work = 0, 320_000
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
         self.premises: set[str] = set()  # what index arithmetic was assumed to do
         self.shared: set[str] = set()  # parameters of which one test serves a group of elements

@@ -10,6 +10,7 @@ from typing import Any
 
 from checker.core import Program
 from checker.tree.confirm import View, lane_terms
+from checker.tree.evaluate import Terms
 from checker.tree.nodes import GROUPED, Node
 from checker.tree.poly import Poly
 from checker.tree.result import Element, WalkResult
@@ -104,7 +105,7 @@ def _label(program: Program, v: View) -> str:
         return f"load b{node.width} [{_poly(program, node.poly, v.scope)}]"
     if node.op in ("ge0", "eq0") and node.poly is not None:
         sign = ">=" if node.op == "ge0" else "=="
-        return f"{_poly(program, node.poly, v.scope)} {sign} 0"
+        return f"{_poly(program, node.poly, v.scope, node.op == 'ge0')} {sign} 0"
     if node.op == "int" and node.poly is not None:
         return _poly(program, node.poly, v.scope)
     if node.op in ("and", "or"):
@@ -120,10 +121,12 @@ def _label(program: Program, v: View) -> str:
     return f"{node.op} {node.attr.split('|')[0]}".rstrip()
 
 
-def _poly(program: Program, poly: Poly, scope: Scope) -> str:
+def _poly(program: Program, poly: Poly, scope: Scope, compared: bool = False,
+          made: Terms | None = None) -> str:
     """Return an index expression in the words of the kernel's arguments and coordinates."""
     parts = []
-    for _name, ((c, den), atoms) in sorted(lane_terms(poly, scope).items()):
+    for _name, ((c, den), atoms) in sorted(
+            lane_terms(poly, scope, compared, made).items()):
         factors = [_atom(program, a) for a in atoms]
         number = f"{c}/{den}" if den != 1 else str(c)
         if not factors:
@@ -142,7 +145,8 @@ def _atom(program: Program, v: View) -> str:
         return f"i[{inside}]" if inside else "i"
     if node.op in ("sext", "zext") and node.poly is not None:
         name = "s" if node.op == "sext" else "u"
-        return f"{name}{node.attr}({_poly(program, node.poly, v.scope)})"
+        made = node.extra if node.serial < 0 else None
+        return f"{name}{node.attr}({_poly(program, node.poly, v.scope, made=made)})"
     if node.op == "param":
         index = int(node.attr.split("+")[0])
         return next((p.name for p in program.params if p.index == index), f"arg{index}")

@@ -31,18 +31,19 @@ from checker.walk.tiles import TileOps
 __all__ = ["Engine"]
 
 MAX_LANES = 1024
+MAX_CELLS = 40_000_000  # hashes of 16 bytes: nodes times lanes
 
 
 class Engine:
     """One walk over one program."""
 
-    def __init__(self, program: Program, seconds: float = 60.0, max_nodes: int = 60_000) -> None:
+    def __init__(self, program: Program, seconds: float = 60.0, max_nodes: int = 160_000) -> None:
         self.program = program
         block = program.block
         total = block[0] * block[1] * block[2] if block else 1
         self.known_block = block is not None and total <= MAX_LANES
         self.lanes = total if self.known_block else 1
-        self.forest = Forest(self.lanes, max_nodes)
+        self.forest = Forest(self.lanes, min(max_nodes, max(60_000, MAX_CELLS // self.lanes)))
         self.forest.deadline = time.monotonic() + seconds
         self.values = Values(self.forest)
         self.logic = Logic(self.values)

@@ -29,7 +29,7 @@ __all__ = ["walk"]
 _RACES = ("race", "unmodelled")
 
 
-def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 60_000) -> WalkResult:
+def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000) -> WalkResult:
     """Return the canonical outputs of a kernel, for every launch."""
     started = time.monotonic()
     engine: Engine | None = None
