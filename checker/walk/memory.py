@@ -377,6 +377,8 @@ class MemoryOps:
                                       lanes[:, None])
         if bool(late.any()):
             engine.problem("race", "an asynchronous copy overwrites bytes another lane may read")
+        if bool(self.shared.busy[index].any()):
+            engine.problem("race", "an asynchronous copy overwrites bytes a matrix step reads")
         np.add.at(self.shared.pending, index, 1)
         self.targets[index.tobytes()] = (literal, value.width, mask)
         self.open.append((literal, value, mask, None if path is engine.forest.true else path))
