@@ -222,6 +222,11 @@ def _judge(key: Key, before: Entry | None, now: Signed | None, checker: str) -> 
     entry = now.entry
     compiler = _compilers(before, entry)
     if before.signature == entry.signature:
+        fresh = set(entry.premises.split()) - set(before.premises.split())
+        if before.premises and before.text != entry.text and fresh:
+            message = f"the same signature, but only under {' '.join(sorted(fresh))}"
+            details = _details(before, entry)
+            return Result("signature", key, message + compiler, before, now, details)
         return Result("same", key, "same signature" + compiler, before, now)
     same_text = before.text == entry.text
     details = _details(before, entry)

@@ -64,6 +64,18 @@ def test_a_new_race_is_a_finding() -> None:
     assert kinds(report(lock(source("k", "fold 32")), source("k", "fold 32\nrace"))) == ["finding"]
 
 
+def test_a_further_premise_is_drift_although_the_signature_is_the_same() -> None:
+    before = lock(source("k", "fold 32"))
+    (entry,) = before.entries
+    weaker = replace(entry, premises="grid-covers", text="another text")
+    found = report(Lock(CHECKER_VERSION, (replace(
+        weaker, signature=entry.signature),)), source("k", "fold 32"))
+    fresh = sorted(set(entry.premises.split()) - {"grid-covers"})
+    assert fresh
+    assert (kinds(found), found.status) == (["signature"], 1)
+    assert fresh[0] in found.results[0].message
+
+
 def test_what_was_opaque_before_is_signature_drift_when_the_text_changes() -> None:
     before = lock(source("k", "fold 32\nopaque foo"))
     found = report(before, source("k", "fold 64\nopaque foo"))
