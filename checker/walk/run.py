@@ -93,7 +93,17 @@ def _premises(engine: Engine) -> tuple[str, ...]:
         out.add(f"matrix-model:{engine.program.target}")
     if any(n.op == "fapprox" for n in engine.forest.nodes):
         out.add("approx-unit")
-    return tuple(sorted(out))
+    return tuple(sorted(_widest(out)))
+
+
+def _widest(premises: set[str]) -> set[str]:
+    """Of `divisible:argN%e` keep the largest power of two for each parameter."""
+    largest: dict[str, int] = {}
+    for p in premises:
+        name, mark, size = p.partition("%")
+        if mark:
+            largest[name] = max(largest.get(name, 0), int(size))
+    return {p for p in premises if "%" not in p} | {f"{n}%{e}" for n, e in largest.items()}
 
 
 def _digest(groups: list[OutputGroup], defects: set[str]) -> str:
