@@ -25,6 +25,7 @@ from checker.tree.nodes import (
     hash_step,
     join_group,
     member,
+    parameter_name,
 )
 from checker.tree.poly import Poly, coef_add, coef_mul, is_zero, join, settle
 from checker.tree.values import Values
@@ -33,12 +34,16 @@ if TYPE_CHECKING:
     from checker.tree.rewrite import Pivot, Scope
 
 __all__ = [
-    "Terms", "bounds_of", "comparison_terms", "compute", "decided", "moves_with", "needs",
-    "options", "parameter_name", "parts", "shows_sharing", "split", "terms", "terms_hash",
+    "Conflict", "Terms", "bounds_of", "comparison_terms", "compute", "decided", "moves_with",
+    "needs", "options", "parts", "shows_sharing", "split", "terms", "terms_hash",
 ]
 
 MAX_SHARED = 4  # compilers reason about multiples of 16 at most
 Terms = dict[tuple[Node, ...], tuple[Any, int]]  # monomial -> numerator (int or array), denominator
+
+
+class Conflict(Exception):
+    """An address that these pivots do not fit."""
 
 
 # --- asking -----------------------------------------------------------------------------------
@@ -347,16 +352,6 @@ def bounds_of(scope: Scope, guard: Node) -> dict[Node, str]:
     return out
 
 
-def parameter_name(atom: Node) -> str | None:
-    """Return argN where an atom is a parameter as it stands, perhaps widened."""
-    if atom.op in ("sext", "zext") and atom.poly is not None:
-        inner = atom.poly.atom()
-        if inner is None:
-            return None
-        atom = inner
-    return f"arg{atom.attr.split('+')[0]}" if atom.op == "param" else None
-
-
 def moves_with(bound: Poly, address: Poly, size_bytes: int) -> str | None:
     """Return argN where one access of several elements is tested for one of them: v < argN.
 
@@ -486,7 +481,6 @@ class _Substitution:
         return widen(poly, width, 0)
 
     def _replaced(self, poly: Poly) -> Terms:
-        from checker.tree.rewrite import Conflict
         pivot_of, moved = self.scope.pivot, self.moved
         out: Terms = {}
         # (factors still to look at, factors that stay, numerator, denominator)

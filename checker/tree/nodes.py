@@ -22,7 +22,7 @@ __all__ = [
     "COMPARE_BIT", "LOW_BITS", "SELECT_BIT", "UNKNOWN_BIT", "Forest", "Fuel", "Hasher",
     "Node", "choose",
     "hash_members", "hash_node", "hash_poly", "hash_poly_tag", "hash_select", "hash_step",
-    "join_group", "member",
+    "join_group", "member", "parameter_name",
 ]
 
 COMPARE_BIT = 2  # a comparison lies below: its hash may depend on what sizes are shown to be
@@ -370,10 +370,6 @@ class Forest:
                 self.alike[node] = table
         return self.alike[node]
 
-    def base_poly_hash(self, poly: Poly) -> Hash:
-        """Hash a polynomial without any rewriting."""
-        return _BASE.poly_hash(poly)
-
     # -- small makers
     def lanes_node(self, mask: npt.NDArray[np.bool_]) -> Node:
         """Return the predicate that is a literal in each lane."""
@@ -473,6 +469,16 @@ def _never_neg_zero(poly: Poly) -> bool:
     c = poly.const
     sign = -(1 << (poly.width - 1))
     return not bool((c == sign).any()) if isinstance(c, np.ndarray) else c != sign
+
+
+def parameter_name(atom: Node) -> str | None:
+    """Return argN where an atom is a parameter as it stands, perhaps widened."""
+    if atom.op in ("sext", "zext") and atom.poly is not None:
+        inner = atom.poly.atom()
+        if inner is None:
+            return None
+        atom = inner
+    return f"arg{atom.attr.split('+')[0]}" if atom.op == "param" else None
 
 
 NUMERIC = frozenset({"sext", "zext", "bit", "sreg", "y", "kappa", "trips"})

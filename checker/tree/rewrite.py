@@ -25,13 +25,9 @@ from checker.tree.logic import Logic
 from checker.tree.nodes import COMPARE_BIT, LOW_BITS, SELECT_BIT, UNKNOWN_BIT, Node
 from checker.tree.poly import Poly, settle
 
-__all__ = ["Conflict", "Facts", "Pivot", "Region", "Rewriter", "Scope"]
+__all__ = ["Facts", "Pivot", "Region", "Rewriter", "Scope"]
 
 Numbers = npt.NDArray[np.int64]
-
-
-class Conflict(Exception):
-    """An address that these pivots do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +148,11 @@ class Scope:
 
     def of(self, node: Node) -> Hash:
         """Return a node's hash for each pair, [2, 1 | pairs] ([2, k, 1 | pairs] for a row)."""
-        return self.rewriter.fetch(self, node).h
+        return self.rewriter.fetch(self, node)[0]
 
     def aux_of(self, node: Node) -> Hash | None:
         """Return the member sum of an order-free group."""
-        return self.rewriter.fetch(self, node).aux
+        return self.rewriter.fetch(self, node)[1]
 
     def need(self, node: Node) -> None:
         """Ask for a node for all pairs."""
@@ -201,12 +197,6 @@ class Scope:
         contexts = self.rewriter.contexts
         return [(facts, contexts.column(self.mask, column, self.number))
                 for column in facts.columns if self.mask >> column & 1]
-
-
-@dataclass(slots=True)
-class _Fetched:
-    h: Hash
-    aux: Hash | None = None
 
 
 class Rewriter:
@@ -316,18 +306,18 @@ class Rewriter:
             table = home.tables.get(node)
             home.tables[node] = made if table is None else table.join(made)
 
-    def fetch(self, scope: Scope, node: Node) -> _Fetched:
-        """Return a node's hash for the pairs of a scope."""
+    def fetch(self, scope: Scope, node: Node) -> tuple[Hash, Hash | None]:
+        """Return a node's hash for the pairs of a scope, and the member sum of a group."""
         if node.serial < 0:  # a widened sum made for one polynomial
-            return _Fetched(node.h)
+            return node.h, None
         home = self.home(scope.region, node)
         if home is None:
             return self._as_made(scope, node)
         if node is home.counter:
             assert home.name is not None
-            return _Fetched(home.name)
+            return home.name, None
         if node in self.symbols:
-            return _Fetched(node.h)
+            return node.h, None
         if not scope.sure:
             self.need(scope, node)
             self.run()
@@ -337,17 +327,17 @@ class Rewriter:
             at = np.searchsorted(table.keys, self._keys(node, scope))
             h = h[..., at] if h.shape[-1] > 1 else h
             aux = aux[..., at] if aux is not None and aux.shape[-1] > 1 else aux
-        return _Fetched(h, aux)
+        return h, aux
 
-    def _as_made(self, scope: Scope, node: Node) -> _Fetched:
+    def _as_made(self, scope: Scope, node: Node) -> tuple[Hash, Hash | None]:
         h, aux = node.h, node.aux
         if node.op == "krow":
             assert node.table is not None
-            return _Fetched(_narrow(h.reshape(2, len(node.table), -1)[:, :, scope.lane]))
+            return _narrow(h.reshape(2, len(node.table), -1)[:, :, scope.lane]), None
         h = h[:, scope.lane] if h.shape[1] > 1 else h
         if aux is not None and aux.shape[1] > 1:
             aux = aux[:, scope.lane]
-        return _Fetched(h, aux)
+        return h, aux
 
     # -- from outside
     def everywhere(self) -> Scope:

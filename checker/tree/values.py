@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.nodes import Forest, Node
+from checker.tree.nodes import Forest, Node, parameter_name
 from checker.tree.poly import Poly, TooLarge, constant
 
 __all__ = ["Value", "Values", "unsigned"]
@@ -420,9 +420,7 @@ def _backward(p: Node) -> bool:
     first: tuple[Any, ...] | None = None
     for mono, c in p.poly.terms.items():
         if mono:
-            plain = all(a.op == "param" or (a.poly is not None and a.poly.atom() is not None
-                                            and a.poly.atom().op == "param")  # type: ignore[union-attr]
-                        for a in mono)
+            plain = all(parameter_name(a) is not None for a in mono)
             rank = (not plain, sorted(a.h.tobytes() for a in mono), c)
             if first is None or rank[:2] < first[:2]:
                 first = rank

@@ -293,7 +293,6 @@ class Replacer:
         for n in table:
             self.mask |= n.deps
         self.memo: dict[Node, Node] = {}
-        self.plain = Rewriter(engine.logic)
 
     def hash(self, v: Value) -> bytes:
         """Return the hash of a value after replacement."""

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.evaluate import parameter_name
-from checker.tree.nodes import Node
+from checker.tree.nodes import Node, parameter_name
 from checker.tree.poly import Poly, constant
 from checker.tree.rewrite import Pivot
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.tree.contexts import Contexts
-from checker.tree.evaluate import bounds_of, shows_sharing, split
+from checker.tree.evaluate import Conflict, bounds_of, shows_sharing, split
 from checker.tree.hashing import Hash, hex_of, key, mix, ordered
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, constant
 from checker.tree.result import Element, OutputGroup, Slot
-from checker.tree.rewrite import Conflict, Facts, Pivot, Rewriter, Scope
+from checker.tree.rewrite import Facts, Pivot, Rewriter, Scope
 from checker.tree.values import Value
 from checker.walk.order import visits_every_tile
 from checker.walk.state import StoreEvent
@@ -328,10 +328,11 @@ class _Family:
                 if k.poly is not None:
                     guards.at(m.lanes, m.rows).need_poly(k.poly)
         guards.run()
+        steps = any(n.op == "mma" for n in engine.forest.nodes)
         self.ordered = True  # the block index visits every tile, whichever store we ask
         for m in members:
             scope = guards.at(m.lanes, m.rows)
-            rows_of_a_matrix = _holds_matrix(m.slot.value)
+            rows_of_a_matrix = steps and _holds_matrix(m.slot.value)
             shows_sharing(scope, m.slot.guard, None if rows_of_a_matrix else m.place)
             self.ordered &= visits_every_tile(engine, self.pivots, bounds_of(scope, m.slot.guard))
 
