@@ -251,6 +251,25 @@ def test_a_scalar_access_tests_itself() -> None:
     assert not equal(near, shared)
 
 
+def _every(step: int, first: int, threads: int) -> str:
+    """out[i] = a[i] for i = first modulo `step`, a power of two."""
+    return text(f"""
+    mad.lo.s32 %r10, %r3, {threads}, %r2;
+    mul.wide.s32 %rd10, %r10, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd3, %rd10;
+    and.b32 %r11, %r2, {step - 1};
+    setp.eq.s32 %p1, %r11, {first};
+    @%p1 ld.global.f32 %f1, [%rd11];
+    @%p1 st.global.f32 [%rd12], %f1;""", threads)
+
+
+def test_coverage_along_the_grid_is_its_period() -> None:
+    assert equal(_every(2, 0, 32), _every(2, 0, 64))
+    assert not equal(_every(2, 0, 32), _every(2, 1, 32))
+    assert not equal(_every(2, 0, 64), _every(4, 0, 64))
+
+
 def test_a_barrier_on_a_path_orders_that_path_only() -> None:
     sure = _through_shared(1, back=3)
     guarded = sure.replace("    bar.sync 0;", "    setp.lt.s32 %p2, %r3, %r1;\n"
