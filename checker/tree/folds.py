@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from checker.tree import evaluate
 from checker.tree.chains import one_step
-from checker.tree.hashing import Hash, collapse, finish, key, mix, ordered
+from checker.tree.groups import Groups, groups_of
+from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, ordered
 from checker.tree.nodes import LOW_BITS, Forest, Fuel, Node
 from checker.tree.rewrite import Rewriter, Scope
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Body", "Fold", "make_fold"]
 
+Numbers = npt.NDArray[np.int64]
 MAX_ROUNDS = 64
 
 
@@ -59,13 +61,10 @@ class Fold:
     def value(self, scope: Scope) -> Hash:
         """Return the hash of the loop's value for each pair of a scope."""
         body = Body(self, scope)
-        rounds = body.run()
-        tag = key(f"fold|{self.form}|{len(self.phis)}|{self.level}|{rounds}")
-        total: Hash = np.zeros((2, 1), dtype=np.uint64)
-        for p in self.phis:
-            total = total + finish(mix(key("accumulator"), body.memo[p][0]))
+        tag = hash_ints(key(f"fold|{self.form}|{self.level}"), body.run())
         inside = body.inside
-        h = ordered(tag, [total, body.classes, inside.of(self.cond), inside.of(self.out)])
+        # the set of classes, not the number of registers: two that always agree count as one
+        h = collapse(ordered(tag, [body.classes, inside.of(self.cond), inside.of(self.out)]))
         return h[:, body.places(scope.lane, scope.number)] if h.shape[1] > 1 else h
 
     def views(self, view: View) -> list[View]:
@@ -74,15 +73,12 @@ class Fold:
         body = Body(self, view.scope)
         body.run()
         inner = body.scope(view.scope.lane, view.scope.number)
-
-        def rank(p: Node) -> tuple[int, int]:
-            h = inner.of(p)
-            return int(h[0, 0]), int(h[1, 0])
-
-        order = sorted(range(len(self.phis)), key=lambda i: rank(self.phis[i]))
-        out = [Made(self.inits[i], view.scope) for i in order]
-        out += [Made(self.steps[i], inner) for i in order]
-        return [*out, Made(self.cond, inner), Made(self.out, inner)]
+        starts, steps = [], []
+        for i, pair in body.kinds():  # one running value of each class
+            lane, number = body.inside.lane[pair:pair + 1], body.inside.number[pair:pair + 1]
+            starts.append(Made(self.inits[i], body.before.shift(lane, np.array([pair]))))
+            steps.append(Made(self.steps[i], body.scope(lane, number)))
+        return [*starts, *steps, Made(self.cond, inner), Made(self.out, inner)]
 
 
 @dataclass(slots=True)
@@ -113,6 +109,8 @@ class Body:
         self.keys = self._closed(scope)
         number, lane = np.divmod(self.keys, self.rewriter.lanes)
         self.inside = self.scope(lane, number, whole=True)
+        self.before = self._before()
+        self.groups: Groups | None = None
 
     def _plan(self) -> _Plan:
         plans = self.rewriter.plans
@@ -159,41 +157,63 @@ class Body:
 
     def needs(self) -> None:
         """Ask for all values that do not depend on the running values."""
-        before = self._before()
         for init in self.fold.inits:
-            before.need(init)
+            self.before.need(init)
         for node in self.plan.order:
             evaluate.needs(node, self.inside)
         for node in (*self.fold.steps, self.fold.cond, self.fold.out):
             self.inside.need(node)
 
-    def run(self) -> int:
+    def run(self) -> Numbers:
         """Refine the accumulators' hashes until they tell apart what they ever will.
 
-        A state is an accumulator for a pair; pairs that look at each other form a group. Rounds go
-        on until the number of classes of each group stays as it is. Two groups whose classes then
+        A state is an accumulator for a pair; those that look at each other form a group. Rounds go
+        on until the number of classes of a group stays as it is. Two groups whose classes then
         have the same hashes after the same number of rounds behave alike: a hash determines the
         one of the round before, and where the classes are stable it is determined by it, so that
-        equal hashes form a bisimulation. Returns the rounds.
+        equal hashes form a bisimulation. Returns the rounds for each pair.
         """
-        fold, before = self.fold, self._before()
-        start = [before.of(i) for i in fold.inits]
+        fold = self.fold
+        groups = self.groups = groups_of(self)
+        start = [self.before.of(i) for i in fold.inits]
         current = [mix(key("phi"), h) for h in start]
-        counts, done = self._classes(current)[0], 0
-        while True:
-            self._evaluate(current)
-            cond = self.inside.of(fold.cond)
-            current = [collapse(ordered(key("phi"), [mix(key("init"), h), self.inside.of(s), cond]))
-                       for h, s in zip(start, fold.steps, strict=True)]
-            done += 1
-            grown, self.classes = self._classes(current)
-            if bool((grown == counts).all()):
-                break
+        counts = self._classes(groups, current)[0]
+        rounds = np.zeros(groups.count + 1, dtype=np.int64)  # the last: states of no group
+        running = np.ones(groups.count + 1, dtype=bool)
+        running[-1] = False
+        done = 0
+        while bool(running.any()):
             if done >= MAX_ROUNDS:
                 raise Fuel("the accumulators of a loop")
-            counts = grown
+            self._evaluate(current)
+            cond = self.inside.of(fold.cond)
+            grown = [collapse(ordered(key("phi"), [mix(key("init"), h), self.inside.of(s), cond]))
+                     for h, s in zip(start, fold.steps, strict=True)]
+            if bool(running[:-1].all()):
+                current = grown
+            else:
+                current = [np.where(running[g], new, old) for g, new, old in zip(
+                    groups.states, grown, current, strict=True)]
+            done += 1
+            more, totals = self._classes(groups, current)
+            rounds[running] = done
+            running[:-1] &= more != counts
+            counts = more
         self._evaluate(current)
-        return done
+        self.classes = collapse(np.where(
+            groups.out < 0, key("no classes"), mix(key("classes"), totals[:, groups.out])
+        )) if groups.count and fold.phis else key("no classes")
+        return rounds[groups.out]
+
+    def kinds(self) -> list[tuple[int, int]]:
+        """Return a running value and a pair of each class, in the order of their hashes."""
+        assert self.groups is not None
+        found: dict[tuple[int, int], tuple[int, int]] = {}
+        for i, p in enumerate(self.fold.phis):
+            h = np.broadcast_to(self.memo[p][0], (2, len(self.keys)))
+            for pair in np.flatnonzero(self.groups.states[i] >= 0).tolist():
+                found.setdefault((int(h[0, pair]), int(h[1, pair])), (i, pair))
+        return [found[h] for h in sorted(found)]
 
     def _evaluate(self, current: list[Hash]) -> None:
         self.memo = {p: (h, None) for p, h in zip(self.fold.phis, current, strict=True)}
@@ -201,40 +221,28 @@ class Body:
             h, aux = evaluate.compute(node, self.inside)
             self.memo[node] = (h if node.op == "krow" else collapse(h), aux)
 
-    def _classes(self, current: list[Hash]) -> tuple[Any, Hash]:
-        """Return how many classes each pair's group has, and for each pair a hash of their set."""
+    def _classes(self, groups: Groups, current: list[Hash]) -> tuple[Any, Hash]:
+        """Return how many classes each group has, and a hash of their set."""
         count = len(self.keys)
         if not current:
-            return np.zeros(1, dtype=np.int64), key("no classes")
-        if len(current) == 1 and not self.plan.tables:
-            return np.ones(1, dtype=np.int64), mix(key("classes"), current[0])
-        label = self._groups()
+            return np.zeros(groups.count, dtype=np.int64), np.zeros((2, 1), dtype=np.uint64)
+        if len(current) == 1 and groups.count == count:
+            members = finish(mix(key("class"), np.broadcast_to(current[0], (2, count))))
+            total = np.zeros((2, count), dtype=np.uint64)
+            total[:, groups.states[0]] = members
+            return np.ones(count, dtype=np.int64), total
         wide = np.stack([np.broadcast_to(h, (2, count)) for h in current], axis=1).reshape(2, -1)
-        of = np.tile(label, len(current))
+        of = groups.states.ravel()
+        wide, of = wide[:, of >= 0], of[of >= 0]
         order = np.lexsort((wide[1], wide[0], of))
         of, wide = of[order], wide[:, order]
         first = np.ones(len(of), dtype=bool)
         first[1:] = (of[1:] != of[:-1]) | (wide[:, 1:] != wide[:, :-1]).any(axis=0)
         members = finish(mix(key("class"), wide[:, first]))
-        total = np.zeros((2, count), dtype=np.uint64)
+        total = np.zeros((2, groups.count), dtype=np.uint64)
         for word in (0, 1):
             np.add.at(total[word], of[first], members[word])
-        counts = np.bincount(of[first], minlength=count)
-        return counts[label], collapse(mix(key("classes"), total[:, label]))
-
-    def _groups(self) -> npt.NDArray[np.int64]:
-        """Return for each pair the first of those that look at each other."""
-        label = np.arange(len(self.keys), dtype=np.int64)
-        inside = self.inside
-        looks = [self.places(t[..., inside.lane], inside.number).reshape(-1, len(label))
-                 for t in self.plan.tables]
-        while True:
-            before = label.copy()
-            for at in (row for look in looks for row in look):
-                label = np.minimum(label, label[at])
-                np.minimum.at(label, at, label)
-            if bool((label == before).all()):
-                return label
+        return np.bincount(of[first], minlength=groups.count), total
 
 
 class BodyScope(Scope):
