@@ -34,6 +34,8 @@ class Logic:
     def __init__(self, values: Values) -> None:
         self.values = values
         self.forest: Forest = values.forest
+        self.combined: dict[tuple[str, tuple[Node, ...]], Node] = {}
+        self.implied: dict[tuple[tuple[Node, ...], Node], bool] = {}
 
     # -- comparisons of integers
     def compare(self, cond: str, signed: bool, width: int, a: Value, b: Value) -> Node:
@@ -156,6 +158,13 @@ class Logic:
         return self._combine("or", parts)
 
     def _combine(self, op: str, parts: Iterable[Node]) -> Node:
+        name = (op, tuple(parts))
+        made = self.combined.get(name)
+        if made is None:
+            made = self.combined[name] = self._combination(*name)
+        return made
+
+    def _combination(self, op: str, parts: tuple[Node, ...]) -> Node:
         forest = self.forest
         neutral, absorbing = forest.true, forest.false
         if op == "or":
@@ -253,15 +262,19 @@ class Logic:
 
     def implies(self, known: Iterable[Node], p: Node) -> bool:
         """Tell whether the known conjuncts imply p (false: not shown)."""
-        known = list(known)
-        for q in conjuncts(p):
-            if q is self.forest.true or q in known:
-                continue
-            if q.op == "or" and any(self.implies(known, a) for a in q.args):
-                continue
-            if not any(self._weaker(k, q) for k in known):
-                return False
-        return True
+        name = (tuple(known), p)
+        found = self.implied.get(name)
+        if found is None:
+            found = self.implied[name] = all(self._implies(name[0], q) for q in conjuncts(p))
+        return found
+
+    def _implies(self, known: tuple[Node, ...], q: Node) -> bool:
+        """Tell whether the known conjuncts imply one more."""
+        if q is self.forest.true or q in known:
+            return True
+        if q.op == "or" and any(self.implies(known, a) for a in q.args):
+            return True
+        return any(self._weaker(k, q) for k in known)
 
     def _weaker(self, k: Node, q: Node) -> bool:
         if k.op == "lanes" and q.op == "lanes" and k.table is not None and q.table is not None:
@@ -277,7 +290,7 @@ class Logic:
 
     def given(self, p: Node, known: Iterable[Node]) -> Node:
         """Return p without what is known to hold."""
-        known = list(known)
+        known = tuple(known)
         parts = [q for q in conjuncts(p) if not self.implies(known, q)]
         refuted = any(self.implies(known, self.negate(q)) for q in parts if q.op != "lanes")
         return self.forest.false if refuted else self.conjunction(parts)

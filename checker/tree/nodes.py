@@ -288,6 +288,7 @@ class Forest:
         self.max_nodes = max_nodes
         self.nodes: list[Node] = []
         self.interned: dict[bytes, Node] = {}
+        self.made: dict[Any, Node] = {}  # by structure: what was made before is not hashed again
         self.bits: dict[int, Node] = {}  # dependence bit -> the atom it stands for
         self.gathers: dict[tuple[int, bytes], Node] = {}
         self.alike: dict[Node, npt.NDArray[np.int64] | None] = {}
@@ -320,8 +321,16 @@ class Forest:
              low: int | None = None, high: int | None = None, may_neg_zero: bool = True,
              fresh_bit: bool = False, h: Hash | None = None) -> Node:
         """Return the one node with these trees; `fresh_bit` makes it a traceable symbol."""
+        args = tuple(args)
+        name = None
+        if h is None:
+            name = (op, attr, width, args, None if poly is None else poly.name(),
+                    None if table is None else xxhash.xxh3_128_digest(table.tobytes()))
+            known = self.made.get(name)
+            if known is not None:
+                return known
         node = Node()
-        node.op, node.attr, node.width, node.args = op, attr, width, tuple(args)
+        node.op, node.attr, node.width, node.args = op, attr, width, args
         node.poly, node.table, node.extra, node.aux = poly, table, extra, None
         if h is None:
             h, node.aux = _hash_made(node)
@@ -329,6 +338,8 @@ class Forest:
         token = xxhash.xxh3_128_digest(node.h.tobytes())
         known = self.interned.get(token)
         if known is not None:
+            if name is not None:
+                self.made[name] = known
             return known
         atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
         node.kids = (*node.args, *atoms)
@@ -351,6 +362,8 @@ class Forest:
             raise Fuel("nodes")
         self.nodes.append(node)
         self.interned[token] = node
+        if name is not None:
+            self.made[name] = node
         return node
 
     def first_alike(self, node: Node) -> npt.NDArray[np.int64] | None:

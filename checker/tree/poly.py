@@ -137,6 +137,12 @@ class Poly:
         items.sort(key=lambda item: item[0])
         return (self.width, *items)
 
+    def name(self) -> Any:
+        """Return a hashable identity by the atoms themselves, whatever the order of terms."""
+        return self.width, frozenset(
+            (mono, c.tobytes() if isinstance(c, np.ndarray) else c)
+            for mono, c in self.terms.items())
+
     def same(self, other: Poly) -> bool:
         """Tell whether two polynomials are one."""
         return self.width == other.width and not self.sub(other).terms

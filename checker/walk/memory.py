@@ -37,6 +37,7 @@ class MemoryOps:
         self.versions: dict[Node | None, int] = {}
         self.groups: list[list[tuple[Any, ...]]] = []  # committed asynchronous copies
         self.open: list[tuple[Any, ...]] = []
+        self.parted: dict[Node, tuple[Any, Node]] = {}  # a condition: its lanes, the rest
         self.targets: dict[bytes, tuple[Any, int, Any]] = {}  # where copies went: bytes, lanes
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
@@ -205,6 +206,12 @@ class MemoryOps:
         return self._split(engine.logic.conjunction([engine.state.path, engine.guard]))
 
     def _split(self, whole: Node) -> tuple[Any, Node]:
+        parts = self.parted.get(whole)
+        if parts is None:
+            parts = self.parted[whole] = self._parts(whole)
+        return parts
+
+    def _parts(self, whole: Node) -> tuple[Any, Node]:
         engine = self.engine
         mask = np.ones(engine.lanes, dtype=bool)
         rest = []
@@ -213,6 +220,7 @@ class MemoryOps:
                 mask &= p.table
             else:
                 rest.append(p)
+        mask.flags.writeable = False  # shared by all who ask
         return mask, engine.logic.conjunction(rest)
 
     def _here(self) -> Node:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -470,54 +471,72 @@ def _symbolic(slot: Slot) -> Any:
 
 def _conflict(coords: Any, places: Any, digests: Any) -> bool:
     """Tell whether one element is written twice with different trees."""
-    whole = np.concatenate((places.view(np.int64), coords), axis=1)
-    where = np.unique(whole, axis=0, return_inverse=True)[1].ravel()
-    both = np.concatenate((where[:, None], digests.view(np.int64)), axis=1)
-    return len(np.unique(both, axis=0)) != int(where.max()) + 1
+    codes = _codes(coords)
+    order = np.lexsort((codes, places[:, 1], places[:, 0]))
+    codes, places, digests = codes[order], places[order], digests[order]
+    again = (codes[1:] == codes[:-1]) & (places[1:] == places[:-1]).all(axis=1)
+    return bool((again & (digests[1:] != digests[:-1]).any(axis=1)).any())
+
+
+def _codes(coords: Any) -> Any:
+    """Return a number for each row, in the order of the rows."""
+    low, high = coords.min(axis=0).tolist(), coords.max(axis=0).tolist()
+    if math.prod(h - n + 1 for n, h in zip(low, high, strict=True)) >= 1 << 62:
+        return np.unique(coords, axis=0, return_inverse=True)[1].ravel()
+    codes = np.zeros(len(coords), dtype=np.int64)
+    for i, (n, h) in enumerate(zip(low, high, strict=True)):
+        codes = codes * (h - n + 1) + (coords[:, i] - n)
+    return codes
 
 
 def _classes(group: OutputGroup, shape: Any, rows: _Rows, coords: Any, digests: Any,
              index: Any) -> None:
     """Class the elements by digest; say of each class which coordinates it covers."""
-    _kinds, first, inverse = np.unique(digests, axis=0, return_index=True, return_inverse=True)
-    inverse = inverse.ravel()
-    order = np.argsort(inverse, kind="stable")
-    counts = np.bincount(inverse)
-    at = 0
-    scales = np.array([s for _y, s, _n in shape], dtype=np.int64)
-    for i, count in enumerate(counts.tolist()):
-        members = order[at:at + count]
-        at += count
-        digest = f"{int(digests[first[i]][0]):016x}{int(digests[first[i]][1]):016x}"
-        where = np.unique(coords[members], axis=0)
+    codes = _codes(coords)
+    order = np.lexsort((codes, digests[:, 1], digests[:, 0]))
+    sorted_digests, codes = digests[order], codes[order]
+    starts = np.ones(len(order), dtype=bool)
+    starts[1:] = (sorted_digests[1:] != sorted_digests[:-1]).any(axis=1)
+    once = starts.copy()
+    once[1:] |= codes[1:] != codes[:-1]
+    edges = [*np.flatnonzero(starts).tolist(), len(order)]
+    firsts = np.minimum.reduceat(order, edges[:-1]).tolist()
+    points = coords[order]
+    for start, end, first in zip(edges, edges[1:], firsts, strict=False):
+        count = end - start
+        digest = f"{int(digests[first][0]):016x}{int(digests[first][1]):016x}"
+        where = points[start:end]
+        if count > 1:
+            where = where[once[start:end]]
         multiple = count != len(where) and group.kind.startswith("atomic")
-        coverage = _coverage(shape, where, scales)
+        coverage = _coverage(shape, where)
         if multiple:
             coverage += f"|times{count}"
-        slot = rows.slots[int(index[first[i]][0])]
-        at_pair = index[first[i]][1:]
+        slot = rows.slots[int(index[first][0])]
+        at_pair = index[first][1:]
         group.elements.append(Element(digest, coverage, len(where), slot,
                                       slot.scope.shift(slot.scope.lane[at_pair], at_pair)))
 
 
-def _coverage(shape: Any, where: Any, scales: Any) -> str:
-    """Say which coordinates a class of elements covers.
+def _coverage(shape: Any, where: Any) -> str:
+    """Say which coordinates a class of elements covers: `where` has each once, in order.
 
     A block index that runs over the grid repeats the tile: along such an axis only the shortest
     period of the offsets counts, whatever the tile's size.
     """
-    if not len(scales):
+    if not shape:
         return "one"
     names = ",".join(y for y, _s, _n in shape)
     periods = list(shape)
+    listed = where
     for i, (y, scale, launch) in enumerate(shape):
         if launch == "grid":
-            period = _period(where, i, scale)
+            period = _period(listed, i, scale)
             if period < scale:
-                where = where.copy()
-                where[:, i] %= period
+                listed = listed.copy()
+                listed[:, i] %= period
+                listed = np.unique(listed, axis=0)
                 periods[i] = (y, period, launch)
-    listed = np.unique(where, axis=0)
     rest = [i for i, (_y, scale, launch) in enumerate(periods) if launch != "grid" or scale > 1]
     if not rest:
         return f"all:{names}"
@@ -531,17 +550,22 @@ def _coverage(shape: Any, where: Any, scales: Any) -> str:
 
 def _period(where: Any, axis: int, scale: int) -> int:
     """Return the least p that divides the tile such that offsets p apart go together."""
-    own = where[:, axis]
-    if bool((own < 0).any()) or bool((own >= scale).any()):
+    count, own = len(where), where[:, axis]
+    periods = [p for p in _divisors(scale) if count % (scale // p) == 0]
+    if not periods or bool((own < 0).any()) or bool((own >= scale).any()):
         return scale
-    points = len(np.unique(where, axis=0))
-    for p in range(1, scale):
-        if scale % p == 0 and points % (scale // p) == 0:
-            reduced = where.copy()
-            reduced[:, axis] %= p
-            if len(np.unique(reduced, axis=0)) * (scale // p) == points:
-                return p
+    others = _codes(np.delete(where, axis, axis=1)) * scale
+    for p in periods:
+        if len(np.unique(others + own % p)) * (scale // p) == count:
+            return p
     return scale
+
+
+@lru_cache(maxsize=256)
+def _divisors(scale: int) -> tuple[int, ...]:
+    """Return the proper divisors, smallest first."""
+    small = [p for p in range(1, math.isqrt(scale) + 1) if scale % p == 0]
+    return tuple(sorted({*small, *(scale // p for p in small)} - {scale}))
 
 
 def _keep_order(engine: Engine, group: OutputGroup) -> None:
