@@ -21,7 +21,8 @@ from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.memory import Cells
 from checker.replay.values import Conc, Hash, Pack, V, make_pack, merge, resize, split, undefined
 
-__all__ = ["load_from", "load_many", "place", "step", "store_to"]
+__all__ = ["ldmatrix_together", "load_from", "load_many", "place", "side_by_side",
+           "step", "store_to", "widened"]
 
 Read = Callable[[Machine], list[V]]
 Place = tuple[Cells, Any, NDArray[np.int64], "Mask | None"]
@@ -286,27 +287,89 @@ def _touched(m: Machine, cells: Cells, block: Any, offset: NDArray[np.int64], on
 
 
 def _ldmatrix(op: Op) -> Callable[..., None]:
-    attr = op.attr
 
     def run(m: Machine, values: list[V], on: Mask | None) -> None:
-        if attr.rows != 8 or attr.cols != 8:
-            raise m.unsupported("ldmatrix", "only 8x8 matrices of b16 are modelled")
-        if on is not None and (m.full(on) != m.live).any():
-            _whole_warps(m, on)
-        address = m.known(values[0], on, "an address")
-        address = np.broadcast_to(address, (address.shape[0], m.T))
-        lane = m.lane_index % m.width
-        for i, d in enumerate(op.dst):
-            parts: list[V] = []
-            for row, col, bits in _pieces(lane, attr.trans):
-                start = address[:, (8 * i + row + m.warp_base)[0]]
-                if (start & np.uint64(15)).any() and on is None:
-                    raise m.unsupported("misaligned", "an ldmatrix row is not aligned to 16 bytes")
-                parts.append(load_from(m, "shared", _unwindow(start) + (2 * col).astype(np.uint64),
-                                       on, bits, bits // 8))
-            m.put(d, make_pack(parts), on, op.guard is not None)
+        _matrices(m, [op], [values], on)
 
     return run
+
+
+def ldmatrix_together(m: Machine, ops: list[Op], values: list[list[V]]) -> bool:
+    """Matrix loads of one kind that follow each other, done at once."""
+    if not (m.mask is None or m.solo):
+        return False
+    _matrices(m, ops, values, m.mask)
+    return True
+
+
+def _matrices(m: Machine, ops: list[Op], values: list[list[V]], on: Mask | None) -> None:
+    """All 8x8 matrices of some ldmatrix: one access to (matrices, B, T) addresses."""
+    attr = ops[0].attr
+    if attr.rows != 8 or attr.cols != 8:
+        raise m.unsupported("ldmatrix", "only 8x8 matrices of b16 are modelled")
+    if on is not None and (m.full(on) != m.live).any():
+        _whole_warps(m, on)
+    count, lane = len(ops[0].dst), m.lane_index % m.width
+    address = np.stack([np.broadcast_to(m.known(v[0], on, "an address"), (m.B, m.T))
+                        for v in values])
+    every = widened(m, len(ops) * count)
+    mask = None if on is None else side_by_side(m, [on] * (len(ops) * count))
+    parts: list[V] = []
+    for row, col, bits in _pieces(lane, attr.trans):
+        which = (8 * np.arange(count).reshape(-1, 1) + row + m.warp_base).reshape(count, m.T)
+        start = address[:, :, which].transpose(0, 2, 1, 3).reshape(-1, m.T)
+        if (start & np.uint64(15)).any() and on is None:
+            raise m.unsupported("misaligned", "an ldmatrix row is not aligned to 16 bytes")
+        parts.append(load_from(every, "shared", _unwindow(start) + (2 * col).astype(np.uint64),
+                               mask, bits, bits // 8))
+    for n, op in enumerate(ops):
+        for i, d in enumerate(op.dst):
+            rows = slice((n * count + i) * m.B, (n * count + i + 1) * m.B)
+            m.put(d, make_pack([rows_of(v, rows) for v in parts]), on, op.guard is not None)
+
+
+# --- several accesses side by side --------------------------------------------------------------
+
+
+class _Widened:
+    """What an access asks of a machine, for `times` copies of its blocks."""
+
+    def __init__(self, m: Machine, times: int) -> None:
+        self.B, self.T, self.lanes = m.B * times, m.T, m.lanes
+        self.block_index = np.tile(m.block_index, (times, 1))
+        self.warp_id, self.live = np.tile(m.warp_id, (times, 1)), np.tile(m.live, (times, 1))
+        self.lane_index, self.width, self.pc = m.lane_index, m.width, m.pc
+        self.shared, self.memory, self.program, self.extra = m.shared, m.memory, m.program, m.extra
+        self.report, self.unsupported = m.report, m.unsupported
+
+    def full(self, mask: Mask | None) -> Mask:
+        """The mask as a (B, T) array."""
+        return np.broadcast_to(True if mask is None else mask, (self.B, self.T))
+
+
+def widened(m: Machine, times: int) -> Any:
+    """A machine whose blocks are `times` copies of these: for accesses to shared and global."""
+    return _Widened(m, times)
+
+
+def side_by_side(m: Machine, arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    """One array of lanes for all of these (copies * B, T); a single one as it is."""
+    if len(arrays) == 1:
+        return arrays[0]
+    return np.concatenate([np.broadcast_to(a, (m.B, m.T)) for a in arrays])
+
+
+def rows_of(v: V, rows: slice) -> V:
+    """Some of the blocks of a value."""
+    if isinstance(v, Pack):
+        return make_pack([rows_of(p, rows) for p in v.parts])
+    if isinstance(v, Conc):
+        return Conc(_rows(v.bits, rows), v.w, None if v.defined is None else _rows(v.defined, rows))
+    return Hash(_rows(v.h, rows), v.f if isinstance(v.f, int) else _rows(v.f, rows), v.w)
+
+
+def _rows(a: NDArray[Any], rows: slice) -> NDArray[Any]:
+    return a if a.shape[-2] == 1 else a[..., rows, :]
 
 
 def _pieces(lane: NDArray[np.int64], trans: bool) -> list[tuple[Any, Any, int]]:

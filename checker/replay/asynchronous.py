@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from checker.core import AsyncCopy, Op, Program
 from checker.replay import bulk
-from checker.replay.access import load_many, place
+from checker.replay.access import load_many, place, side_by_side, widened
 from checker.replay.facts import Mask
-from checker.replay.machine import Machine, Step
+from checker.replay.machine import Apart, Machine, Step
 from checker.replay.sync import guarded, lanes_of, mbar_at, publish, settle
 from checker.replay.values import V, const, hash_of, merge, split
 
-__all__ = ["step"]
+__all__ = ["step", "together"]
 
 Read = Callable[[Machine], list[V]]
 
@@ -51,11 +51,27 @@ def _copies(m: Machine) -> list[Copy]:
 
 
 def _acopy(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
-    attr: AsyncCopy = op.attr
+    _copies_at(m, op.attr, [values], on)
+
+
+def together(m: Machine, ops: list[Op], values: list[list[V]]) -> bool:
+    """Copies of one kind that follow each other, done at once."""
+    if not (m.mask is None or m.solo):
+        return False
+    _copies_at(m, ops[0].attr, values, m.mask)
+    return True
+
+
+def _copies_at(m: Machine, attr: AsyncCopy, values: list[list[V]], on: Mask | None) -> None:
+    """Issue the copies of one operation, or of several side by side."""
     size = attr.size_bytes
-    to = m.known(values[0], on, "an address")
-    source = m.known(values[1], on, "an address")
-    count = m.known(values[2], on, "a copy size") if len(values) > 2 else None
+    columns = [[m.known(v, on, what) for v in column] for column, what in zip(
+        zip(*values, strict=True), ("an address", "an address", "a copy size"), strict=False)]
+    to, source, *counts = (side_by_side(m, column) for column in columns)
+    count = counts[0] if counts else None
+    if len(values) > 1:
+        on = None if on is None else side_by_side(m, [on] * len(values))
+        m = widened(m, len(values))
     granule = _granule(m, size)
     if count is None:
         _copy(m, to, source, None, on, granule, size // granule, size)
@@ -102,7 +118,7 @@ def _issue(m: Machine, to: NDArray[Any], pieces: list[V], on: Mask | None, align
             _refine(m, int(np.gcd(size, cells.g)))
         each = size // cells.g
         lanes = m.full(sub) & m.live
-        flat = lanes.reshape(-1).nonzero()[0]
+        flat = lanes.reshape(-1).nonzero()[0] % m.lanes
         n = each * len(pieces)
         words = np.empty((2, n, len(flat)), dtype=np.uint64)
         facts = np.empty((n, len(flat)), dtype=np.uint32)
@@ -116,10 +132,20 @@ def _issue(m: Machine, to: NDArray[Any], pieces: list[V], on: Mask | None, align
         at = (first + np.arange(n).reshape(-1, 1)).reshape(-1)
         warp = np.tile(np.broadcast_to(m.warp_id, lanes.shape)[lanes], n)
         assert cells.pending is not None
+        if m.lanes < m.B * m.T and _twice(at, cells.h.shape[1]):
+            raise Apart  # which of the operations comes second is to be told
         cells.check_write(at, words.reshape(2, -1), warp)
         cells.pending[at] = True
         _copies(m).append(Copy(at, cells.g, words.reshape(2, -1), facts.reshape(-1), warp,
                                np.tile(flat, n), np.full(at.size, -1, dtype=np.int64), line))
+
+
+def _twice(index: NDArray[np.int64], size: int) -> bool:
+    """Whether a cell is there more than once."""
+    seen = np.zeros(size, dtype=np.int32)
+    order = np.arange(len(index), dtype=np.int32)
+    seen[index] = order
+    return bool((seen[index] != order).any())
 
 
 def _refine(m: Machine, granule: int) -> None:
@@ -152,8 +178,10 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
         else:
             done = (copy.group >= 0) & (copy.group < groups[copy.lane] - int(op.attr))
             done &= active[copy.lane]
-        if done.any():
-            _land(m, copy, done)
+        if not done.any():
+            kept.append(copy)
+            continue
+        _land(m, copy, done)
         if not done.all():
             kept.append(_rest(copy, ~done))
     m.extra["copies"] = kept
@@ -199,8 +227,10 @@ def _arrive(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     kept: list[Copy] = []
     for copy in _copies(m):
         done = active[copy.lane]
-        if done.any():
-            _land(m, copy, done)
+        if not done.any():
+            kept.append(copy)
+            continue
+        _land(m, copy, done)
         if not done.all():
             kept.append(_rest(copy, ~done))
     m.extra["copies"] = kept

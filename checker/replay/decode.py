@@ -6,7 +6,8 @@ and destinations are handled here once; what an operation computes is a small fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,10 @@ from checker.replay.facts import MNZ, OPQ, Mask
 from checker.replay.hashing import combine_all, key
 from checker.replay.intbits import BITS
 from checker.replay.integers import DIVISIONS, int_op, result_width, select
-from checker.replay.machine import EMPTY, Machine, Step
+from checker.replay.machine import EMPTY, Apart, Machine, Step
+from checker.replay.matrix_runs import matrix_runs
+from checker.replay.result import Unsupported
+from checker.replay.schedule import Kind, runs
 from checker.replay.values import (
     Conc,
     Hash,
@@ -44,7 +48,62 @@ def decode(program: Program, block_of: Sequence[int]) -> list[Step | None]:
         steps[start:end] = [batch.step(program, ops, [operands(op) for op in ops],
                                        program.reg_widths[ops[0].dst[0]])
                             ] + [_nothing] * (end - start - 1)
+    for places, whole in [*matrix_runs(program, block_of, operands), *_memory_runs(
+            program, block_of)]:
+        together = _together(places, [steps[at] for at in places], whole)
+        for at in places:
+            steps[at] = _nothing
+        steps[places[-1]] = together
     return steps
+
+
+def _memory_runs(program: Program, block_of: Sequence[int]
+                 ) -> Iterator[tuple[list[int], Callable[[Machine], bool]]]:
+    """Runs of asynchronous copies and of matrix loads."""
+    for name, every in (("ldmatrix", access.ldmatrix_together), ("acopy", asynchronous.together)):
+        kind = Kind(partial(_like, name), _registers_only)
+        for places in runs(program, block_of, kind):
+            ops = [program.ops[at] for at in places]
+            yield places, partial(_all_of, every, ops, [operands(op) for op in ops])
+
+
+def _all_of(every: Callable[[Machine, list[Op], list[list[V]]], bool], ops: list[Op],
+            reads: list[Callable[[Machine], list[V]]], m: Machine) -> bool:
+    return every(m, ops, [read(m) for read in reads])
+
+
+def _like(name: str, op: Op) -> Hashable | None:
+    if op.name != name or op.guard is not None:
+        return None
+    return (op.attr, len(op.dst), len(op.src))
+
+
+def _registers_only(op: Op) -> bool:
+    """Whether an operation touches no memory and orders nothing."""
+    if op.name not in OPS or op.name in _CONTROL:
+        return False
+    return OPS[op.name].kind in ("int", "pred", "float", "cvt", "move") or (
+        op.name == "mma" and op.attr.unit == "mma.sync")
+
+
+def _together(places: list[int], single: list[Step | None], whole: Callable[[Machine], bool]
+              ) -> Step:
+    """A run at once; where something is to be reported or refused, one by one."""
+    def run(m: Machine) -> None:
+        m.together = True
+        try:
+            if whole(m):
+                return
+        except (Apart, Unsupported):
+            pass
+        finally:
+            m.together = False
+        for at, one in zip(places, single, strict=True):
+            m.pc = at
+            assert one is not None
+            one(m)
+
+    return run
 
 
 def operands(op: Op) -> Callable[[Machine], list[V]]:

@@ -28,9 +28,13 @@ from checker.replay.trees import Domain
 from checker.replay.values import Conc, V, bits_of, hash_of, merge, pred_bits, undefined
 from checker.results import Reason
 
-__all__ = ["EMPTY", "Fragment", "Machine", "Step"]
+__all__ = ["EMPTY", "Apart", "Fragment", "Machine", "Step"]
 
 Step = Callable[["Machine"], None]
+
+
+class Apart(Exception):
+    """There is something to report: the operations of a run are to be done one by one."""
 
 
 class _Empty:
@@ -61,6 +65,7 @@ class Machine:
         self.width = program.warp_size
         self.warps = -(-self.threads // self.width)
         self.T, self.B = self.warps * self.width, len(blocks)
+        self.lanes = self.B * self.T
         self.blocks = blocks
         self.first_block = first_block
         lane = np.arange(self.T, dtype=np.int64)
@@ -82,6 +87,7 @@ class Machine:
         self.local: Cells | None = None
         self.extra: dict[str, Any] = {}
         self.speculative = False  # running a path that may not be taken
+        self.together = False  # several operations at once: none of them may be to blame
         memory.machine = self
 
     def _shared(self) -> Cells:
@@ -102,6 +108,8 @@ class Machine:
         """Record a finding at the current operation, once for each."""
         if self.speculative and code == "out-of-bounds":
             return
+        if self.together and code != "lane-pick":
+            raise Apart
         if code == "lane-pick":
             self.memory.premises.add(code)
             return

@@ -7,7 +7,7 @@ chained step by step. An instruction without a step model equals only the identi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,8 @@ from checker.replay.rounding import (
 )
 from checker.replay.values import Conc, Hash, V, hash_of, make_pack, pred_bits, split
 
-__all__ = ["step"]
+__all__ = ["Prepared", "element_stack", "inverse", "multiply", "operand_poison", "step",
+           "step_sums", "to_fragment", "write"]
 
 Read = Callable[[Machine], list[V]]
 
@@ -121,7 +122,7 @@ def element_stack(m: Machine, regs: list[V], fragment: Fragment) -> tuple[U64, F
 _INVERSE: dict[tuple[int, int, int], NDArray[np.int64]] = {}
 
 
-def _inverse(fragment: Fragment, rows: int, cols: int) -> NDArray[np.int64]:
+def inverse(fragment: Fragment, rows: int, cols: int) -> NDArray[np.int64]:
     """For each matrix element, its place in (element, lane) order: (rows, cols)."""
     known = (id(fragment), rows, cols)
     found = _INVERSE.get(known)
@@ -145,7 +146,7 @@ def _tile(m: Machine, regs: list[V], fragment: Fragment, rows: int, cols: int) -
     h, f = element_stack(m, regs, fragment)
     lanes = fragment.row.shape[0]
     count, groups = h.shape[1], m.T // lanes
-    at = _inverse(fragment, rows, cols)
+    at = inverse(fragment, rows, cols)
     flat = h.reshape(2, count, m.B, groups, lanes).transpose(0, 2, 3, 1, 4).reshape(
         2, m.B, groups, count * lanes)
     out = flat[..., at]
@@ -224,7 +225,7 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
     if len(values) > at and model is None:
         raise m.unsupported("mma", "a matrix step with sparsity metadata or scales is not modelled")
     out = multiply(m, attr, model, a, b, acc, fragment)
-    _write(m, op, out, fragment, on)
+    write(m, op, out, fragment, on)
     if attr.unit == "wgmma":
         reads = m.extra.pop("reads", [])
         for cells, index, _, number in reads:
@@ -236,7 +237,7 @@ def _zero() -> tuple[U64, Facts]:
     return const_hash(np.zeros((1, 1, 1), dtype=np.uint64)), CONC
 
 
-def _write(m: Machine, op: Op, out: tuple[U64, Facts], fragment: Fragment,
+def write(m: Machine, op: Op, out: tuple[U64, Facts], fragment: Fragment,
            on: Mask | None) -> None:
     per = fragment.reg_bits // fragment.elem_bits
     h, f = out
@@ -253,7 +254,7 @@ def _write(m: Machine, op: Op, out: tuple[U64, Facts], fragment: Fragment,
         m.put(d, make_pack(parts) if per > 1 else parts[0], on, op.guard is not None)
 
 
-def to_fragment(tile: NDArray[Any], fragment: Fragment, m: Machine) -> NDArray[Any]:
+def to_fragment(tile: NDArray[Any], fragment: Fragment) -> NDArray[Any]:
     """Matrices (..., B, G, rows, cols) as lane elements (..., E, B, T)."""
     cols = tile.shape[-1]
     at = fragment.row * cols + fragment.col  # (lanes, E)
@@ -275,13 +276,29 @@ def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
         return _sequential(m, model, a, b, acc, fragment)
     if model.kind in ("int", "int_sat"):
         return _integer(m, model, a, b, acc, fragment)
-    poison = _poison(a, b, acc, fragment, m)
+    poison = operand_poison(a, b, fragment) | acc[1] & POISON
     signless = signless_zeros(model, _zero() if model.chain == "add" else acc)
-    ea, za, na = prepared(model, a, model.a_type, signless)
-    eb, zb, nb = prepared(model, b, model.b_type, signless)
     start = acc
     if model.chain == "add":
         acc = _zero()
+    for sums in step_sums(model, prepared(model, a, model.a_type, signless),
+                          prepared(model, b, model.b_type, signless), fragment):
+        acc = one_step(model, acc, *sums)
+    if model.chain == "add":
+        mode = FloatMode(model.acc_type)
+        shape = (fragment.row.shape[1], m.B, m.T)
+        acc = unflat(ids.add(mode, flat(start, shape), flat(acc, shape)), shape)
+    h, f = acc
+    return np.broadcast_to(h, (2, fragment.row.shape[1], m.B, m.T)), f | poison
+
+
+Prepared = tuple[U64, Any, Any]
+
+
+def step_sums(model: StepModel, a: Prepared, b: Prepared, fragment: Fragment
+              ) -> Iterator[tuple[U64, Any, Any]]:
+    """For each rounding step the sum of its products, and where all of them are zeros, or nulls."""
+    (ea, za, na), (eb, zb, nb) = a, b
     for ks in model.steps:
         part = list(ks)
         total = products(ea, eb, part, model.symmetric)
@@ -291,22 +308,15 @@ def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
             if both.any():
                 if model.symmetric:
                     total = total - ZERO_SQUARE * both.astype(np.uint64)
-                none = to_fragment(both == len(part), fragment, m)
+                none = to_fragment(both == len(part), fragment)
         if na is not None or nb is not None:
-            null = to_fragment(np.broadcast_to(all_null(na, nb, part), total.shape[1:]),
-                               fragment, m)
-        acc = one_step(model, acc, to_fragment(total, fragment, m), none, null)
-    if model.chain == "add":
-        mode = FloatMode(model.acc_type)
-        shape = (fragment.row.shape[1], m.B, m.T)
-        acc = unflat(ids.add(mode, flat(start, shape), flat(acc, shape)), shape)
-    h, f = acc
-    return np.broadcast_to(h, (2, fragment.row.shape[1], m.B, m.T)), f | poison
+            null = to_fragment(np.broadcast_to(all_null(na, nb, part), total.shape[1:]), fragment)
+        yield to_fragment(total, fragment), none, null
 
 
-def _poison(a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Fragment, m: Machine) -> Facts:
+def operand_poison(a: Tile, b: Tile, fragment: Fragment) -> Facts:
     """Undefined or unmodelled operands reach the rows and columns they belong to."""
-    out: Facts = acc[1] & POISON
+    out: Facts = 0
     some = seen(a[1]) | seen(b[1])
     for bit in (UNDEF, OPQ, PENDING, EXCH):
         if not some & bit:
@@ -319,7 +329,7 @@ def _poison(a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Fragment, m: Mac
         cols = np.asarray(np.broadcast_to(np.asarray(fb != 0), b[0].shape[1:]).any(axis=-2))
         if rows.any() or cols.any():
             both = rows[..., :, None] | cols[..., None, :]
-            out = out | np.where(to_fragment(both, fragment, m), np.uint32(bit), np.uint32(0))
+            out = out | np.where(to_fragment(both, fragment), np.uint32(bit), np.uint32(0))
     return out
 
 
@@ -332,7 +342,7 @@ def _integer(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Fac
 
     A sum that provably stays in range is the same with and without saturation.
     """
-    poison = _poison(a, b, acc, fragment, m)
+    poison = (operand_poison(a, b, fragment) | acc[1] & POISON)
     words = []
     for (h, f), kind in ((a, model.a_type), (b, model.b_type)):
         out = combine(key(f"int element {kind}"), h)
@@ -340,7 +350,7 @@ def _integer(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Fac
             zero = (np.asarray(f & CONC) != 0) & (h[1] == 0)
             out = np.where(zero, np.uint64(0), out)
         words.append(out)
-    total = to_fragment(np.matmul(words[0], words[1]), fragment, m)
+    total = to_fragment(np.matmul(words[0], words[1]), fragment)
     shape = total.shape[1:]
     h, f = flat(acc, shape)
     bound = magnitude_bound(32, h, f)
@@ -365,10 +375,10 @@ def _sequential(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, 
         for (h, f), is_a in ((a, True), (b, False)):
             cut = h[..., :, k : k + 1] if is_a else h[..., k : k + 1, :]
             shape = (*h.shape[:3], a[0].shape[3], b[0].shape[4])
-            wide = to_fragment(np.broadcast_to(cut, shape), fragment, m)
+            wide = to_fragment(np.broadcast_to(cut, shape), fragment)
             if not isinstance(f, int):
                 fcut = f[..., :, k : k + 1] if is_a else f[..., k : k + 1, :]
-                f = to_fragment(np.broadcast_to(fcut, shape[1:]), fragment, m)
+                f = to_fragment(np.broadcast_to(fcut, shape[1:]), fragment)
             pair.append(flat((wide, f), shape4))
         out = ids.fma(mode, pair[0], pair[1], out)
     return unflat(out, shape4)
@@ -383,9 +393,9 @@ def _unknown(attr: Mma, a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Frag
     place = np.arange(1, 2 * attr.k, 2, dtype=np.uint64) * key("place").reshape(2)[0]
     x = combine(key("unknown element"), a[0]) * (place | np.uint64(1))
     y = combine(key("unknown element"), b[0])
-    total = to_fragment(np.matmul(x, y), fragment, m)
+    total = to_fragment(np.matmul(x, y), fragment)
     h = combine_all(key(text), [np.broadcast_to(acc[0], total.shape), total])
-    return h, _poison(a, b, acc, fragment, m) | MNZ
+    return h, (operand_poison(a, b, fragment) | acc[1] & POISON) | MNZ
 
 
 def _known_bits(m: Machine, attr: Mma, model: StepModel, a: Tile, b: Tile,
@@ -403,12 +413,12 @@ def _known_bits(m: Machine, attr: Mma, model: StepModel, a: Tile, b: Tile,
     lanes = fragment.row.shape[0]
     groups = m.T // lanes
     c = np.broadcast_to(acc[0][1], (count, m.B, m.T)).reshape(count, m.B, groups, lanes)
-    at = _inverse(fragment, attr.m, attr.n)
+    at = inverse(fragment, attr.m, attr.n)
     flat = c.transpose(1, 2, 0, 3).reshape(m.B, groups, count * lanes)[..., at]
     try:
         out = arith_matrix.mma(model, a[0][1], b[0][1], flat)
     except UnsupportedArithmetic:
         return None
-    return const_hash(to_fragment(np.asarray(out).astype(np.uint64), fragment, m)), CONC
+    return const_hash(to_fragment(np.asarray(out).astype(np.uint64), fragment)), CONC
 
 

@@ -19,8 +19,8 @@ from checker.replay.hashing import U64, combine, key
 from checker.replay.nulls import open_null, with_null
 from checker.replay.operands import choose
 
-__all__ = ["ZERO_SQUARE", "Tile", "all_null", "flat", "one_step", "prepared", "products",
-           "signless_zeros", "unflat"]
+__all__ = ["ZERO_SQUARE", "Tile", "all_null", "elements", "flat", "minus_zero", "one_step",
+           "prepared", "products", "signless_zeros", "unflat"]
 
 Tile = tuple[U64, Facts]  # hashes (2, B, G, rows, cols) and facts (B, G, rows, cols) or int
 
@@ -47,13 +47,19 @@ def prepared(model: StepModel, tile: Tile, type_name: str, signless: bool
     """Mixed element hashes, known zeros and nulls of an operand, which several steps may share."""
     found: tuple[U64, Any, Any] = memo(
         f"mma operand {type_name} {model.compute} {signless}", tile,
-        lambda t: (*_elements(model, t, type_name, signless), _null_elements(t, type_name)))
+        lambda t: elements(model, t, type_name, signless))
     return found
+
+
+def elements(model: StepModel, tile: Tile, type_name: str, signless: bool
+             ) -> tuple[U64, Any, Any]:
+    """Mixed element hashes, known zeros and nulls of an operand (None: there are none)."""
+    return *_elements(model, tile, type_name, signless), _null_elements(tile, type_name)
 
 
 def signless_zeros(model: StepModel, acc: tuple[U64, Facts]) -> bool:
     """Whether no sign of a zero product shows: one exact sum onto what is nowhere -0."""
-    return model.kind == "fused" and not np.any(_minus_zero(model, acc))
+    return model.kind == "fused" and not np.any(minus_zero(model, acc))
 
 
 def _elements(model: StepModel, tile: Tile, type_name: str, signless: bool) -> tuple[U64, Any]:
@@ -129,7 +135,7 @@ def one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any, nu
             out = choose(move, late, out)
     if null is not None:
         what = combine(key("null step"), total)
-        still = here & _kept(model, acc, _minus_zero(model, acc))
+        still = here & _kept(model, acc, minus_zero(model, acc))
         if none is not None:
             still = still & ~none
         fresh = still & ~lanes
@@ -141,7 +147,7 @@ def one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any, nu
     return out
 
 
-def _minus_zero(model: StepModel, acc: tuple[U64, Facts]) -> Facts:
+def minus_zero(model: StepModel, acc: tuple[U64, Facts]) -> Facts:
     """MNZ where the accumulator may be -0, known bits looked at."""
     h, f = acc
     may = f & MNZ
@@ -165,7 +171,7 @@ def _plain_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
                 ) -> tuple[U64, Facts]:
     """The step's hash; lanes of `none` keep their accumulator where it is not -0."""
     h, f = acc
-    may = _minus_zero(model, acc)
+    may = minus_zero(model, acc)
     out = combine(key(f"mma step {model.id}"), h, total)
     facts: Facts = may | QUIET
     if none is not None:

@@ -1,0 +1,83 @@
+"""Runs of like operations that may be done at once, although other operations lie between them.
+
+In: a program and its basic blocks. Out: places of the operations of each run. All of a run happens
+where its last operation stands: an operation is delayed past others only inside one stretch of
+straight-line code, where registers (and memory, as `crosses` says) do not tell the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from checker.core import Op, Program
+
+__all__ = ["Kind", "control", "runs"]
+
+_CONTROL = frozenset({"branch", "switch", "exit", "trap", "barrier", "mbar_test"})
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is collected.
+
+    key: operations with equal keys share a run; None: not one of these. crosses: whether one of
+    these may be delayed past another operation, registers aside. chained: whether operations of a
+    run may touch each other's registers; who does the run then sees to their order.
+    """
+
+    key: Callable[[Op], Hashable | None]
+    crosses: Callable[[Op], bool]
+    chained: bool = False
+
+
+@dataclass(slots=True)
+class _Open:
+    """A run that is still being collected."""
+
+    key: Hashable
+    places: list[int] = field(default_factory=list)
+    read: set[int] = field(default_factory=set)
+    written: set[int] = field(default_factory=set)
+
+
+def control(op: Op) -> bool:
+    """Whether an operation may change which lanes are active."""
+    return op.name in _CONTROL
+
+
+def runs(program: Program, block_of: Sequence[int], kind: Kind) -> Iterator[list[int]]:
+    """The runs of at least two operations, in order."""
+    now: _Open | None = None
+    for at, op in enumerate(program.ops):
+        key = kind.key(op)
+        read, written = _registers(op)
+        if now is not None and (
+                control(op) or block_of[at] != block_of[now.places[0]]
+                or (key != now.key and not kind.crosses(op))
+                or (not (key == now.key and kind.chained) and _conflict(now, read, written))):
+            if len(now.places) > 1:
+                yield now.places
+            now = None
+        if key is None or (now is not None and key != now.key):
+            continue
+        now = now or _Open(key)
+        now.places.append(at)
+        now.read |= read
+        now.written |= written
+    if now is not None and len(now.places) > 1:
+        yield now.places
+
+
+def _conflict(run: _Open, read: set[int], written: set[int]) -> bool:
+    """Whether doing the run after an operation, not before it, would be another program."""
+    return bool(read & run.written or written & (run.read | run.written))
+
+
+def _registers(op: Op) -> tuple[set[int], set[int]]:
+    """What an operation reads and writes; under a guard what it writes is read, too."""
+    read = {s for s in op.src if isinstance(s, int)}
+    written = set(op.dst)
+    if op.guard is not None:
+        read |= {op.guard.reg} | written
+    return read, written

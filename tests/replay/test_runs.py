@@ -1,0 +1,165 @@
+"""Operations done at once are done as if one by one: same maps, same findings at the same lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from checker.cfg import build_cfg
+from checker.lower import lower
+from checker.parse import parse
+from checker.replay import ReplayResult, decode, replay
+from checker.replay.matrix_runs import matrix_runs
+from tests.replay.listing import facts, text
+from tests.replay.test_matrix import LOAD, STORE, k8, k16
+from tests.replay.test_real import DATA
+from tests.replay.test_real import facts as real_facts
+from tests.replay.test_real import source as real_source
+
+A, B = k16(), k16("{%r10,%r11,%r12,%r13}", "{%r12,%r13}")
+MORE = "{%f5,%f6,%f7,%f8}"
+ZERO = "".join(f"mov.f32 %f{i}, 0f00000000;\n" for i in range(5, 9))
+OTHER = f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {MORE}, {{%r10,%r11,%r12,%r13}}, " \
+        f"{{%r14,%r15}}, {MORE};\n"
+SUM = "".join(f"add.f32 %f{i}, %f{i}, %f{i + 4};\n" for i in range(1, 5))
+
+
+def _none(*_: Any) -> Iterator[Any]:
+    return iter(())
+
+
+def _both(monkeypatch: pytest.MonkeyPatch, source: str, launch: Any
+          ) -> tuple[ReplayResult, ReplayResult]:
+    """The replay with runs, and with every operation alone."""
+    program = lower(parse(source))
+    together = replay(program, launch)
+    monkeypatch.setattr(decode, "matrix_runs", _none)
+    monkeypatch.setattr(decode, "_memory_runs", _none)
+    return together, replay(program, launch)
+
+
+def _equal(a: ReplayResult, b: ReplayResult) -> bool:
+    return a.digest == b.digest and a.reasons() == b.reasons() and a.premises == b.premises
+
+
+def _matrix(body: str) -> tuple[str, dict[str, Any]]:
+    launch = facts(elements=384, dtype="f16")
+    launch["args"][1]["elements"] = 128
+    return text(LOAD + ZERO + body + STORE, 32), launch
+
+
+def _run_lengths(source: str) -> list[int]:
+    program = lower(parse(source))
+    found = matrix_runs(program, build_cfg(program).block_of, decode.operands)
+    return [len(places) for places, _ in found]
+
+
+@pytest.mark.parametrize("name", sorted({p.stem for p in DATA.glob("*.json")}))
+def test_compiled_kernels_have_the_same_map(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _equal(*_both(monkeypatch, real_source(name), real_facts(name)))
+
+
+@pytest.mark.parametrize(("body", "lengths"), [
+    (A + B + A, [3]),
+    (A + OTHER + B + OTHER + SUM, [4]),
+    (A + "mov.u32 %r20, 7;\n" + OTHER + SUM, [2]),
+    # an operand changes in between
+    (A + "mov.u32 %r14, %r10;\n" + A, []),
+    (A + "ld.global.u32 %r14, [%rd4+64];\n" + B, []),
+    # a result is read, or overwritten, in between
+    (A + "mov.f32 %f9, %f1;\n" + A + "mov.f32 %f1, %f9;\n", []),
+    (A + "mov.f32 %f1, 0f00000000;\n" + A, []),
+    # another accumulator's registers, half of them
+    (A + k16(c="{%f1,%f2,%f7,%f8}"), []),
+    # a result is an operand
+    (A + k16("{%f1,%r11,%r12,%r13}"), []),
+    # steps of another kind
+    (A + k8("{%r10,%r11}", "{%r14}") + A, []),
+    # an accumulator is read after it was overwritten under another name
+    (k16(c=MORE) + OTHER + k16(c=MORE), [3]),
+    ("setp.lt.s32 %p1, %r2, 3;\n" + A + "@%p1 bra skip;\n" + B + "skip:\n", []),
+])
+def test_runs_of_matrix_steps(body: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
+                              ) -> None:
+    source, launch = _matrix(body)
+    assert _run_lengths(source) == lengths
+    one, other = _both(monkeypatch, source, launch)
+    assert one.usable
+    assert _equal(one, other)
+
+
+FILL = """
+    ld.global.u32 %r10, [%rd4];
+    st.shared.u32 [%r5], %r10;
+    st.shared.u32 [%r5+128], %r10;
+    bar.sync 0;
+    mul.lo.s32 %r6, %r1, 8;
+    shl.b32 %r6, %r6, 1;
+    and.b32 %r6, %r6, 127;
+    add.s32 %r6, %r4, %r6;
+    add.s32 %r7, %r6, 128;
+"""
+READ = "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r20, %r21}, [%r6];\n"
+AGAIN = "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r22, %r23}, [%r7];\n"
+OUT = """
+    st.global.u32 [%rd5], %r20;
+    st.global.u32 [%rd5+128], %r21;
+    st.global.u32 [%rd5+256], %r22;
+    st.global.u32 [%rd5+384], %r23;
+"""
+
+
+@pytest.mark.parametrize("body", [
+    READ + AGAIN,
+    READ + "add.s32 %r7, %r7, 0;\n" + AGAIN,
+    # the address changes, a result is read, memory changes in between
+    READ + "mov.u32 %r6, %r7;\n" + AGAIN,
+    READ + "add.s32 %r7, %r7, 0;\nmov.u32 %r24, %r20;\nmov.u32 %r20, %r24;\n" + AGAIN,
+    READ + "st.shared.u32 [%r5+128], %r1;\nbar.sync 0;\n" + AGAIN,
+    READ + "st.shared.u32 [%r5], %r1;\nbar.sync 0;\n" + AGAIN,
+    # the second one leaves shared memory: the finding is at its line
+    READ + "add.s32 %r7, %r7, 16384;\n" + AGAIN,
+    READ + "add.s32 %r7, %r7, 2;\n" + AGAIN,
+])
+def test_runs_of_matrix_loads(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = facts(elements=256, dtype="f16", out="u32")
+    one, other = _both(monkeypatch, text(FILL + body + OUT, 32), launch)
+    assert _equal(one, other)
+
+
+COPY = """
+    mul.lo.s32 %r6, %r1, 4;
+    add.s32 %r7, %r5, 512;
+    add.s64 %rd6, %rd4, 128;
+    {first}
+    {between}
+    cp.async.ca.shared.global [%r7], [%rd6], 4;
+    cp.async.commit_group;
+    cp.async.wait_group 0;
+    bar.sync 0;
+    ld.shared.u32 %r20, [%r5];
+    ld.shared.u32 %r21, [%r5+512];
+    st.global.u32 [%rd5], %r20;
+    st.global.u32 [%rd5+128], %r21;
+"""
+FIRST = "cp.async.ca.shared.global [%r5], [%rd4], 4;"
+
+
+@pytest.mark.parametrize(("between", "usable"), [
+    ("", True),
+    ("add.s64 %rd6, %rd6, 0;", True),
+    ("mov.u32 %r22, 0;", True),
+    # the second one overwrites what the first is bringing, or reads outside: both are reported
+    ("mov.u32 %r7, %r5;", False),
+    ("add.s64 %rd6, %rd6, 65536;", False),
+    ("cp.async.commit_group;", True),
+    ("st.shared.u32 [%r5], %r1;", False),
+])
+def test_runs_of_asynchronous_copies(between: str, usable: bool, monkeypatch: pytest.MonkeyPatch
+                                     ) -> None:
+    source = text(COPY.format(first=FIRST, between=between), 32)
+    one, other = _both(monkeypatch, source, facts(elements=64, dtype="u32", out="u32"))
+    assert one.usable == usable
+    assert _equal(one, other)
