@@ -16,6 +16,8 @@ PREMISES: Mapping[str, str] = {
     "approx-unit": "an approximate function returns the same bits on every chip with the same "
     "unit",
     "buffer-range-whole": "a buffer's record count is a multiple of each wide access to it",
+    "buffer-reach": "a buffer whose descriptor spans 2 GiB is smaller than that, as the compiler "
+    "was told: what a mask lets through is within range",
     "contraction": "the assembler below PTX fuses a contractable multiply and add by its measured "
     "rule",
     "debug-target": "the text asks for debugging; its assembler is taken to fuse nothing more than "

@@ -68,6 +68,11 @@ class StepModel:
             return self.result_bits == (10 if self.acc_type == "f16" else 23)
         return self.kind != "pairs"
 
+    @property
+    def never_makes_minus_zero(self) -> bool:
+        """A step returns -0 at most where its accumulator is -0: other zero results are +0."""
+        return self.kind in ("fused", "tr", "gtr")
+
 
 @dataclass(frozen=True, slots=True)
 class _Row:

@@ -76,7 +76,7 @@ def _chain(fold: Fold) -> list[Node] | None:
 def _carries(node: Node) -> bool:
     """Tell whether x -> op(x, ...) keeps an x that is not -0 so, and x where it adds zeros."""
     if node.op == "mma":
-        return node.extra.kind == "fused" and bool(node.extra.keeps_accumulator)
+        return bool(node.extra.never_makes_minus_zero and node.extra.keeps_accumulator)
     mode = node.extra
     return node.op == "fadd" and isinstance(mode, FloatMode) and mode.denorm == "keep" \
         and mode.rnd in ("rn", "rz") \
@@ -170,7 +170,8 @@ class _Beyond:
         if node.op == "pack":
             return all(self._zero(a, j, lanes) for a in node.args)
         if node.op == "mma":  # zeros times zeros on zero
-            return node.extra.kind == "fused" and all(self._zero(a, j, lanes) for a in node.args)
+            return node.extra.never_makes_minus_zero and all(
+                self._zero(a, j, lanes) for a in node.args)
         if node.op == "select":
             p, a, b = node.args
             return (self._zero(b, j, lanes) and self._fails(p, j, lanes)) or (

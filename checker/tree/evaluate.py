@@ -355,7 +355,8 @@ def bounds_of(scope: Scope, guard: Node) -> dict[Node, str]:
 def moves_with(bound: Poly, address: Poly, size_bytes: int) -> str | None:
     """Return argN where one access of several elements is tested for one of them: v < argN.
 
-    The address is to contain v times an element's size, the same in every lane.
+    The address is to contain v times an element's size, the same in every lane; it may be a base
+    plus a widened offset.
     """
     size, v = None, Poly(0, {})
     for mono, c in bound.terms.items():
@@ -366,13 +367,21 @@ def moves_with(bound: Poly, address: Poly, size_bytes: int) -> str | None:
             v = v.sub(Poly(0, {mono: c}))
     if size is None or (v.is_const and not isinstance(v.const, np.ndarray)):
         return None
+    places = [address]
+    for mono, c in address.terms.items():
+        if len(mono) == 1 and mono[0].op in ("sext", "zext") and mono[0].poly is not None \
+                and _is(c, 1):
+            offset = mono[0].poly
+            places.append(Poly(offset.width, {**offset.terms, (): coef_add(
+                offset.const, address.const, offset.width)}))
     for element in (1, 2, 4, 8):
-        if element < size_bytes and all(
-                m in address.terms and _same(address.terms[m], c * element)
-                for m, c in v.terms.items() if m):
-            gap = address.const - v.const * element
-            if not isinstance(gap, np.ndarray) or bool((gap == gap[0]).all()):
-                return size
+        for place in places:
+            if element < size_bytes and all(
+                    m in place.terms and _same(place.terms[m], c * element)
+                    for m, c in v.terms.items() if m):
+                gap = place.const - v.const * element
+                if not isinstance(gap, np.ndarray) or bool((gap == gap[0]).all()):
+                    return size
     return None
 
 
@@ -447,6 +456,16 @@ class _Substitution:
         self.moved: dict[Node, Poly] = {}
 
     def terms(self, poly: Poly) -> Terms:
+        inside = self._inside(poly)
+        if inside is not None:
+            atom, low = inside
+            rest = Poly(poly.width, {m: c for m, c in poly.terms.items() if m and m != (atom,)})
+            out = dict(self.terms(rest))
+            for m, c in self._widened(atom, low).terms.items():
+                _collect(out, m, c, 1, poly.width)
+            left = coef_add(self._own(poly.const, poly.width), coef_mul(low, -1, 0), poly.width)
+            _collect(out, (), left, 1, poly.width)
+            return {m: f for m, f in out.items() if not is_zero(f[0])}
         touched = False
         for mono in poly.terms:
             for atom in mono:
@@ -465,11 +484,38 @@ class _Substitution:
     def _own(self, c: Any, width: int) -> Any:
         return settle(c[self.scope.lane], width) if isinstance(c, np.ndarray) else c
 
-    def _widened(self, atom: Node) -> Poly:
-        """Return a widened sum after substitution, an integer again where its range allows it."""
+    def _inside(self, poly: Poly) -> tuple[Node, Any] | None:
+        """Return a widened sum and what of the literal next to it belongs inside, if anything.
+
+        ext(p) + c = ext(p + c) where p is a multiple of 2**k and 0 <= c < 2**k. A literal stands
+        outside where the tile is wide enough for it, or where it counts the elements of one access
+        (which do not straddle 2**32, premise no-index-wrap): inside, neither shows.
+        """
+        if () not in poly.terms:
+            return None
+        casts = [m[0] for m, c in poly.terms.items() if len(m) == 1 and m[0].op == "zext"
+                 and _is(c, 1) and self.scope.recast(m[0])]
+        if len(casts) != 1 or casts[0].poly is None:
+            return None
+        k = min(casts[0].poly.tz(), casts[0].poly.width - 1)
+        c = self._own(poly.const, poly.width)
+        mask = (1 << max(k, MAX_SHARED)) - 1
+        low = settle(c & np.int64(mask), 0) if isinstance(c, np.ndarray) else c & mask
+        if k < MAX_SHARED and bool(np.any(np.asarray(low) >> k)):
+            self.rewriter.forest.premises.add("no-index-wrap")
+        return None if is_zero(low) else (casts[0], low)
+
+    def _widened(self, atom: Node, more: Any = 0) -> Poly:
+        """Return a widened sum after substitution, an integer again where its range allows it.
+
+        more: a literal to add before widening.
+        """
         assert atom.poly is not None
         width = atom.poly.width
         found = self.terms(atom.poly)
+        if not is_zero(more):
+            _collect(found, (), more, 1, width)
+            found = {m: f for m, f in found.items() if not is_zero(f[0])}
         if self.casts is None:
             self.casts = _Casts(self.scope)
         if any(den != 1 for _c, den in found.values()):

@@ -108,6 +108,9 @@ class Ints:
     def _ineg(self, width: int, a: Value) -> Value | None:
         return self.values.poly(a, width).neg()
 
+    def _iabs(self, width: int, a: Value) -> Value | None:
+        return a if self._nonnegative(width, a) else None
+
     def _inot(self, width: int, a: Value) -> Value | None:
         return self.values.poly(a, width).neg().sub(constant(width, 1))
 
@@ -207,7 +210,57 @@ class Ints:
                 return self.values.poly(x, width).add(constant(width, mask))
             if mask == (1 << width) - 1:
                 return self._inot(width, x)
+        for x, y in ((a, b), (b, a)):
+            made = self._with_sign(width, x, y)
+            if made is not None:
+                return made
         return self._joined(width, a, b, exclusive=True)
+
+    # -- division of magnitudes, with the sign put back
+    def _with_sign(self, width: int, q: Value, s: Value) -> Value | None:
+        """Return q ^ s as x / y + s where q = |x| / |y| and s = -1 if the signs differ, else 0.
+
+        (q ^ s) - s is q or -q: what a signed division gives, rounding toward zero. For x % y the
+        sign is the dividend's. |x| modulo 2**width is right for the smallest x, too.
+        """
+        q = self.values.node(q)
+        kind = {f"idiv_u.{width}": "idiv_s", f"irem_u.{width}": "irem_s"}.get(q.attr)
+        if q.op != "iop" or kind is None:
+            return None
+        x, y = (self._magnitude(width, n) for n in q.args)
+        sign = self._sign_of(width, s)
+        if sign is None or x is None or y is None:
+            return None
+        wanted = [self.values.node(x)]
+        if kind == "idiv_s":
+            wanted = [self.values.node(self.op("ixor", width, (x, y)))]
+            wanted += [self.values.node(v) for v, w in ((x, y), (y, x)) if self._nonnegative(
+                width, w)]
+        if sign not in wanted:
+            return None
+        return self.op("iadd", width, (self.op(kind, width, (x, y)), s))
+
+    def _magnitude(self, width: int, node: Node) -> Value | None:
+        """Return v where a node is |v|: itself where it has no sign."""
+        if node.op == "iop" and node.attr == f"iabs.{width}":
+            return node.args[0].poly if node.args[0].op == "int" else node.args[0]
+        return node if self._nonnegative(width, node) else None
+
+    def _sign_of(self, width: int, s: Value) -> Node | None:
+        """Return v where s is -1 if v is negative, else 0."""
+        atom = s.atom() if isinstance(s, Poly) else s
+        if atom is None:
+            return None
+        if atom.op == "iop" and atom.attr == f"shr_s.{width}":
+            return atom.args[0] if self._number_of(atom.args[1]) == width - 1 else None
+        if atom.op != "sext" or atom.poly is None or atom.poly.width != 1 \
+                or atom.poly.const or len(atom.poly.terms) != 1:
+            return None
+        (mono, c), = atom.poly.terms.items()
+        if len(mono) != 1 or isinstance(c, np.ndarray) or mono[0].op != "extract" \
+                or mono[0].attr != str(width - 1) or mono[0].args[0].width != width:
+            return None
+        return mono[0].args[0]
 
     def _shl(self, width: int, a: Value, n: Value) -> Value | None:
         count = self.values.poly(n, 32)

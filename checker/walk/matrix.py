@@ -156,7 +156,7 @@ class MatrixOps:
             return acc
         symmetric = "sum" if model.symmetric else "list"
         text = f"{model.id}|{model.a_type}|{model.b_type}|{sign}{symmetric}|{attr.denorm}"
-        negative = acc.may_neg_zero or model.kind != "fused"
+        negative = acc.may_neg_zero or not model.never_makes_minus_zero
         return forest.make("mma", text, width=acc.width, args=(acc, a, b), extra=model,
                            may_neg_zero=negative)
 
@@ -165,7 +165,7 @@ class MatrixOps:
         if model.kind in ("int", "int_sat"):
             return True
         kept = model.keeps_accumulator or self.engine.floats.literal(acc) == 0
-        return kept and not acc.may_neg_zero and model.kind == "fused"
+        return kept and not acc.may_neg_zero and model.never_makes_minus_zero
 
     def _part(self, row: Node, step: tuple[int, ...]) -> Node:
         """Return the elements of one rounding step."""

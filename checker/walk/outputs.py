@@ -128,8 +128,11 @@ def is_launch(node: Node, engine: Engine) -> bool:
 
 
 def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
-                pivots: dict[Node, Pivot]) -> None:
-    """Collect the coordinates of an address: for each parameter part, its block index."""
+                pivots: dict[Node, Pivot], cast: bool = False) -> None:
+    """Collect the coordinates of an address: for each parameter part, its block index.
+
+    unit: bytes of an element, or 1 where the address counts elements; cast: inside a widened sum.
+    """
     groups: dict[tuple[Node, ...], dict[Any, Any]] = {}
     for mono, c in poly.terms.items():
         launch = tuple(a for a in mono if is_launch(a, engine) or _block_part(a, engine))
@@ -147,29 +150,38 @@ def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
             continue
         others = {m: c for m, c in parts.items() if m and m != (singles[0][0],)}
         pivot = _pivot(engine, singles[0], parts.get((), 0), poly.width,
-                       f"{path}|{_rest_key(rest)}", 1 if rest else unit, others)
+                       f"{path}|{_rest_key(rest)}", 1 if rest and not cast else unit, others)
         if pivot is not None and pivot.atom not in pivots and pivot.scale > 0:
             pivots[pivot.atom] = pivot
-    casts = [a for mono in poly.terms for a in mono if a.op in ("sext", "zext") and a.poly]
-    casts.sort(key=lambda a: _shape_key(a))
-    for atom in casts:
+    casts = [(a, c) for mono, c in poly.terms.items() for a in mono
+             if a.op in ("sext", "zext") and a.poly]
+    casts.sort(key=lambda item: _shape_key(item[0]))
+    for atom, c in casts:  # an offset may count bytes before it is widened
         assert atom.poly is not None
-        find_pivots(engine, atom.poly, f"{path}/{atom.op}", 1, pivots)
+        inner = 1 if isinstance(c, np.ndarray) else unit // math.gcd(unit, c)
+        find_pivots(engine, atom.poly, f"{path}/{atom.op}", inner, pivots, True)
 
 
 def _pivot(engine: Engine, single: tuple[Node, int], offset: Any, width: int, path: str,
            unit: int, others: dict[Any, Any]) -> Pivot | None:
     """Return the coordinate y = scale * atom + others + offset that a group of an address defines.
 
-    Where the index is widened as a whole, unit * (ext(index) + offset), y lives inside the cast.
+    Where the index is widened as a whole, unit * (ext(index) + offset), y lives inside the cast,
+    and counts elements if what is widened counts bytes.
     """
     atom, scale = single
     lifted = None
     if atom.poly is not None:
         if others:
             return None
-        lifted, unit = atom, scale
+        lifted, outer, unit = atom, scale, unit // math.gcd(unit, scale)
         inside = dict(lifted.poly.terms)  # type: ignore[union-attr]
+        if unit > 1 and all(not isinstance(c, np.ndarray) and c % unit == 0
+                            for c in inside.values()):  # bytes are counted inside
+            inside = {m: c // unit for m, c in inside.items()}
+            unit *= outer
+        else:
+            unit = outer
         atom, scale, others = _leader(inside)
         width = lifted.poly.width  # type: ignore[union-attr]
     elif scale % unit == 0 and all(not isinstance(c, np.ndarray) and c % unit == 0

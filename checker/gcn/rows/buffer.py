@@ -28,6 +28,7 @@ from checker.syntax import Immediate, Name
 __all__ = ["buffer_address", "buffer_offset", "in_range"]
 
 ZERO = Const(0, 32)
+REACH = 0x7FFFFFF0  # record counts that stand for "as far as 31 bits reach"
 
 
 # --- buffers
@@ -95,18 +96,25 @@ def _conditional(c: Context, offset: Source) -> tuple[Source, Source, Source] | 
 
 def in_range(c: Context, words: list[Source], offset: Source, size: int
               ) -> tuple[Source, Source]:
-    """(predicate, offset to use): the whole access must end below num_records."""
+    """(predicate, offset to use): the whole access must end below num_records.
+
+    Where a mask pushes an offset out of a descriptor of 2 GiB, the compiler was told that the
+    buffer is smaller: what the mask lets through is in range (premise buffer-reach).
+    """
     e = c.e
     records = words[2]
-    if size > 1:
-        e.premises.add("buffer-range-whole")
     split = _conditional(c, offset)
     far = c.m.constant(split[2]) if split is not None else None
     if split is not None and isinstance(records, Const) and far is not None and \
             far + size > records.bits:
         cond, near = split[0], split[1]
-        inside, _ = in_range(c, words, near, size)
+        if records.bits >= REACH and far >= records.bits and _conditional(c, near) is None:
+            e.premises.add("buffer-reach")
+            return cond, near
+        inside, near = in_range(c, words, near, size)
         return e.pand(cond, inside), near
+    if size > 1:
+        e.premises.add("buffer-range-whole")
     if isinstance(records, Const):
         if records.bits >= 0xFFFFFFFF:
             return TRUE, offset
