@@ -42,8 +42,9 @@ from checker.walk import walk
 from checker.witness import find_witness
 
 __all__ = [
-    "Examined", "classify", "compare", "compare_at", "coverage", "examine", "kernels_in", "outline",
-    "partition", "program_of", "replay_kernel", "sign", "tree_text",
+    "Examined", "by_replay", "classify", "compare", "compare_at", "coverage", "examine",
+    "kernels_in", "outline", "partition", "program_of", "replay_first", "replay_kernel", "sign",
+    "to_sign", "tree_text",
 ]
 
 # Codes of findings that say "the walk could not", not "the kernel is wrong".
@@ -296,6 +297,8 @@ class Examined:
     shapes: grid and block of each launch, where the static tree depends on them.
     digests: one replay digest for each launch, None where the replay could not answer.
     program: digest of the normalised program, by which kernels that are not modelled may merge.
+    refused: a replay found a defect, or no fixed bits, in a kernel of which all is modelled: it is
+        equal to nothing.
     """
 
     name: str
@@ -306,6 +309,7 @@ class Examined:
     program: str = ""
     premises: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
+    refused: bool = False
 
     @property
     def launch_signature(self) -> str | None:
@@ -326,7 +330,7 @@ class Examined:
             data["name"], _signature_from(data["signature"]),
             tuple((int(s), bool(p)) for s, p in data["parameters"]),
             tuple(data["shapes"]), tuple(data["digests"]), data["program"], tuple(data["premises"]),
-            tuple(_reason_from(r) for r in data["reasons"]))
+            tuple(_reason_from(r) for r in data["reasons"]), bool(data.get("refused", False)))
 
 
 def _reason_from(data: Mapping[str, Any]) -> Reason:
@@ -349,7 +353,7 @@ def examine(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] |
             ) -> Examined:
     """Sign one kernel and, where it has launch facts, replay it at each launch.
 
-    known: replays by (static signature, launch digest) to share between equal signatures.
+    known: replays to share, by static signature (else by program) and launch.
     """
     walked = _walked(kernel.text, kernel.isa, kernel.kernel, kernel.name)
     signed = signature(walked)
@@ -359,23 +363,60 @@ def examine(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] |
     if broken:
         signed = replace(signed, modelled=False, findings=(*signed.findings, *broken))
     premises = set(signed.premises)
-    reasons = _refusals(signed, "this")
-    digests: list[str | None] = []
     shapes = _shapes(kernel, premises)
-    for facts in () if reasons else kernel.launches:
+    if reasons := _refusals(signed, "this"):
+        return Examined(kernel.name, signed, parameters, shapes, (), _text_digest(walked.program),
+                        tuple(sorted(premises)), tuple(reasons))
+    name = (signed.text, *shapes) if signed.modelled else (_text_digest(walked.program),)
+    runs = _runs(walked.program, kernel.launches, name, known)
+    return _with_runs(Examined(kernel.name, signed, parameters, shapes, (),
+                               _text_digest(walked.program), tuple(sorted(premises))), runs,
+                      walked.program)
+
+
+def by_replay(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] | None = None
+              ) -> Examined:
+    """What is known of a kernel from its launches alone: no walk, so no static signature.
+
+    Its signature says `text-...`, which only the same program has. known: replays to share.
+    """
+    program = program_of(kernel.text, isa=kernel.isa, kernel=kernel.kernel, file=kernel.name)
+    digest = _text_digest(program)
+    signed = Signature(f"text-{digest}", program.name, program.isa, program.target, False)
+    runs = _runs(program, kernel.launches, (digest,), known)
+    return _with_runs(
+        Examined(kernel.name, signed, tuple((p.size_bytes, p.pointer) for p in program.params),
+                 program=digest), runs, program)
+
+
+def _runs(program: Program, launches: Sequence[LaunchFacts], name: tuple[str, ...],
+          known: dict[tuple[str, ...], ReplayResult] | None) -> list[ReplayResult]:
+    """A kernel's replays; `known` ones by its name are shared."""
+    out = []
+    for facts in launches:
         launch = Launch.from_json(facts)
-        key = (signed.text, launch.digest(), *shapes)
-        run = known.get(key) if known is not None and signed.modelled else None
+        key = (*name, launch.digest(), str(launch.block))
+        run = None if known is None else known.get(key)
         if run is None:
-            run = replay(walked.program, launch)
+            run = replay(program, launch)
             if known is not None:
                 known[key] = run
-        problems = _run_reasons(run, "this")
-        reasons += problems
-        premises |= set(run.premises) | {"launch"}
-        digests.append(None if problems else run.digest)
-    return Examined(kernel.name, signed, parameters, shapes, tuple(digests),
-                    _text_digest(walked.program), tuple(sorted(premises)), tuple(reasons))
+        out.append(run)
+    return out
+
+
+def _with_runs(found: Examined, runs: Sequence[ReplayResult], program: Program) -> Examined:
+    """Add what the replays said."""
+    opaque = any(op.name == "opaque" for op in program.ops)  # may have written what seems undefined
+    problems = [_run_reasons(run, "this") for run in runs]
+    premises = set(found.premises).union(*(run.premises for run in runs),
+                                         {"launch"} if runs else ())
+    return replace(
+        found, digests=tuple(None if why else run.digest
+                             for why, run in zip(problems, runs, strict=True)),
+        premises=tuple(sorted(premises)),
+        reasons=(*found.reasons, *(r for why in problems for r in why)),
+        refused=not opaque and any(run.findings or run.nondeterministic for run in runs))
 
 
 def _shapes(kernel: KernelInput, premises: Iterable[str]) -> tuple[str, ...]:
@@ -403,7 +444,8 @@ def classify(items: Sequence[tuple[KernelInput, Examined]],
         keys = _class_keys(found)
         for key in keys:
             parent[find(number)] = find(groups.setdefault(key, number))
-        if not found.signature.modelled and found.launch_signature is None:
+        if found.refused or (
+                not found.signature.modelled and found.launch_signature is None):
             unproved.append((found.name, found.reasons or _not_modelled(found.signature)))
     for number, (_, found) in enumerate(items):
         if _class_keys(found):
@@ -418,7 +460,7 @@ def classify(items: Sequence[tuple[KernelInput, Examined]],
 
 def _class_keys(found: Examined) -> list[tuple[Any, ...]]:
     """What a kernel may be merged by; none: it is equal to nothing, itself included."""
-    if _refusals(found.signature, "this"):
+    if found.refused or _refusals(found.signature, "this"):
         return []
     static = found.signature.text if found.signature.modelled else found.program
     keys: list[tuple[Any, ...]] = [("static", found.parameters, static, found.shapes)]
@@ -440,7 +482,8 @@ def _equal_class(members: Sequence[tuple[KernelInput, Examined]]) -> EqualClass:
     one_text = len({e.signature.text for e in found}) == 1
     if one_text and found[0].signature.modelled:
         basis, signature = "static", found[0].signature.text
-    elif len({e.program for e in found}) == 1:
+    elif len({e.program for e in found}) == 1 and (
+            len(found) > 1 or found[0].launch_signature is None):
         basis, signature = "static", found[0].signature.text
         premises |= {"same-program"}
     else:
@@ -458,27 +501,74 @@ def _common_knobs(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {n: sorted({repr(c[n]) for c in configs if n in c}) for n in names}
 
 
-def partition(kernels: Iterable[KernelInput], *, progress: Progress | None = None) -> Partition:
+SMALL_THREADS = 1 << 17  # of all launches together: their replay costs less than signing
+
+
+def replay_first(kernel: KernelInput) -> bool:
+    """Whether the launches given are so small that replaying is cheaper than signing."""
+    threads = 0
+    for facts in kernel.launches:
+        try:
+            launch = Launch.from_json(facts)
+        except LaunchError:  # said when it is replayed
+            return True
+        x, y, z = launch.block or (256, 1, 1)
+        threads += launch.grid[0] * launch.grid[1] * launch.grid[2] * x * y * z
+    return 0 < threads <= SMALL_THREADS
+
+
+def to_sign(found: Sequence[Examined | str]) -> list[int]:
+    """Which kernels need a static signature after all, as indices (a str: not examined).
+
+    Where a replay could not answer, equal signatures still may: of that kernel, and of those that
+    have its parameters.
+    """
+    known = [(i, e) for i, e in enumerate(found) if isinstance(e, Examined) and not e.refused]
+    open_ = {e.parameters for _, e in known if e.launch_signature is None}
+    return [i for i, e in known if e.parameters in open_ and e.signature.text.startswith("text-")]
+
+
+def partition(kernels: Iterable[KernelInput], *, progress: Progress | None = None,
+              static: bool = False) -> Partition:
     """Sort kernels into classes that are proved bitwise equal.
 
     Without launch facts the classes are static; with them a class is joint over all launches.
+    The cheaper engine answers first: at small launches the replay, and nothing is signed where it
+    answers. static: sign all the same, so that a class can stand for every launch.
     A kernel that cannot be read is listed under `errors`; the rest goes on.
     """
     inputs = list(kernels)
     known: dict[tuple[str, ...], ReplayResult] = {}
-    by_text: dict[tuple[Any, ...], Examined] = {}
-    items: list[tuple[KernelInput, Examined]] = []
-    errors: list[tuple[str, str]] = []
-    for number, kernel in enumerate(inputs):
-        key = (kernel.text, kernel.isa, kernel.kernel, repr(kernel.launches))
-        try:
-            found = by_text.get(key) or examine(kernel, known=known)
-            by_text[key] = found
-            items.append((kernel, replace(found, name=kernel.name)))
-        except LaunchError as error:
-            errors.append((kernel.name, f"launch facts: {error}"))
-        except SamebitsError as error:
-            errors.append((kernel.name, str(error)))
+    by_text: dict[tuple[Any, ...], Examined | str] = {}
+    counted = 0
+
+    def ask(number: int, how: Callable[..., Examined]) -> Examined | str:
+        nonlocal counted
+        kernel = inputs[number]
+        key = (how.__name__, kernel.text, kernel.isa, kernel.kernel, repr(kernel.launches))
+        if key not in by_text:
+            by_text[key] = _or_error(how, kernel, known)
+        counted += 1
         if progress is not None:
-            progress(number + 1, len(inputs))
+            progress(min(counted, len(inputs)), len(inputs))
+        found = by_text[key]
+        return found if isinstance(found, str) else replace(found, name=kernel.name)
+
+    found: list[Examined | str] = []
+    for number, kernel in enumerate(inputs):
+        found.append(ask(number, by_replay if replay_first(kernel) and not static else examine))
+    for number in to_sign(found):
+        found[number] = ask(number, examine)
+    items = [(k, e) for k, e in zip(inputs, found, strict=True) if isinstance(e, Examined)]
+    errors = [(k.name, e) for k, e in zip(inputs, found, strict=True) if isinstance(e, str)]
     return classify(items, errors)
+
+
+def _or_error(how: Callable[..., Any], kernel: KernelInput, known: Any) -> Any:
+    """What is found of a kernel, or what is wrong with it."""
+    try:
+        return how(kernel, known=known)
+    except LaunchError as error:
+        return f"launch facts: {error}"
+    except SamebitsError as error:
+        return str(error)

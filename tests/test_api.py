@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from checker import KernelInput, compare, partition
-from checker.api import Examined, examine
+import pytest
+
+from checker import KernelInput, api, compare, partition
+from checker.api import Examined, by_replay, examine
 from tests.kernels import elementwise, ptx
 
 SUM = "add.rn.f32 %f9, %f1, %f2;"
@@ -74,3 +76,91 @@ def test_finding_of_the_second_kernel_points_at_the_second_text() -> None:
     verdict = compare(one, two, launch_a=_launch(1))
     assert verdict.kind == "unproved"
     assert any(r.line_a is None and r.line_b for r in verdict.reasons)
+
+
+def _at(text: str, name: str, **config: Any) -> KernelInput:
+    launch = {"grid": [1, 1, 1], "args": [
+        {"buffer": "x", "dtype": "f32", "elements": 256, "role": "in"},
+        {"buffer": "y", "dtype": "f32", "elements": 256, "role": "in"},
+        {"buffer": "z", "dtype": "f32", "elements": 256, "role": "out"}]}
+    return KernelInput(name, text, config=config, launches=(launch,))
+
+
+def test_small_launches_are_replayed_and_nothing_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = [_at(elementwise(SUM), "a", order=0), _at(elementwise(MUS), "b", order=1),
+             _at(elementwise(SUM), "c", order=2),
+             _at(elementwise("sub.rn.f32 %f9, %f1, %f2;"), "other", order=3)]
+    signed = partition(sweep, static=True)
+    assert [(c.members, c.basis) for c in signed.classes] == [
+        (("a", "b", "c"), "static"), (("other",), "static")]
+    monkeypatch.setattr(api, "walk", None)
+    found = partition(sweep)
+    assert [c.members for c in found.classes] == [("a", "b", "c"), ("other",)]
+    assert [c.basis for c in found.classes] == ["launch", "launch"]
+    assert all("launch" in c.premises for c in found.classes)
+    assert all(c.signature.startswith("sb1l-") for c in found.classes)
+    assert found.separating_knobs == signed.separating_knobs
+
+
+def test_where_the_replay_cannot_answer_signatures_do() -> None:
+    indirect = """
+    mul.wide.u32 %rd4, %r1, 4;
+    add.s64 %rd5, %rd1, %rd4;
+    ld.global.u32 %r3, [%rd5];
+    and.b32 %r3, %r3, 15;
+    mul.wide.u32 %rd6, %r3, 4;
+    add.s64 %rd7, %rd1, %rd6;
+    ld.global.f32 %f1, [%rd7];
+    add.s64 %rd8, %rd2, %rd4;
+    st.global.f32 [%rd8], %f1;
+    """
+    text = ptx(indirect)
+    other = text.replace("and.b32 %r3, %r3, 15;", "and.b32 %r3, 15, %r3;")
+    nearly = text.replace("and.b32 %r3, %r3, 15;", "and.b32 %r3, %r3, 14;")
+    sweep = [KernelInput(n, t, launches=(_launch(1),))
+             for n, t in (("a", text), ("b", other), ("c", nearly))]
+    found = partition(sweep)
+    assert [(c.members, c.basis) for c in found.classes] == [(("a", "b"), "static"),
+                                                           (("c",), "static")]
+
+
+def test_a_kernel_with_a_defect_at_the_launch_is_in_no_class() -> None:
+    body = """
+    mul.wide.u32 %rd4, %r1, 4;
+    add.s64 %rd5, %rd1, %rd4;
+    add.s64 %rd6, %rd2, %rd4;
+    ld.global.f32 %f1, [%rd5+{0}];
+    st.global.f32 [%rd6], %f1;
+    """
+    good, bad = ptx(body.format(0)), ptx(body.format(1024))
+    for static in (False, True):
+        found = partition([KernelInput("good", good, launches=(_launch(1),)),
+                           KernelInput("bad", bad, launches=(_launch(1),)),
+                           KernelInput("again", bad, launches=(_launch(1),))], static=static)
+        assert [c.members for c in found.classes] == [("good",)]
+        assert [name for name, _ in found.unproved] == ["bad", "again"]
+        assert all(any(r.code == "out-of-bounds" for r in why) for _, why in found.unproved)
+
+
+def test_a_map_through_something_opaque_merges_nothing() -> None:
+    body = """
+    mul.wide.u32 %rd4, %r1, 4;
+    add.s64 %rd5, %rd1, %rd4;
+    add.s64 %rd6, %rd2, %rd4;
+    ld.global.u32 %r3, [%rd5];
+    mov.u32 %r4, 0;
+    strange.b32 %r4, %r3;
+    {0}
+    st.global.u32 [%rd6], %r4;
+    """
+    one, two = ptx(body.format("")), ptx(body.format("add.u32 %r4, %r4, 0;"))
+    found = [examine(KernelInput("k", text, launches=(_launch(1),))) for text in (one, two)]
+    assert all(e.launch_signature is None for e in found)
+    assert all(by_replay(KernelInput("k", text, launches=(_launch(1),))).launch_signature is None
+               for text in (one, two))
+    sweep = [KernelInput(n, t, launches=(_launch(1),))
+             for n, t in (("a", one), ("b", two), ("again", one))]
+    for static in (False, True):
+        found = partition(sweep, static=static)
+        assert [c.members for c in found.classes] == [("a", "again"), ("b",)]
+        assert "same-program" in found.classes[0].premises

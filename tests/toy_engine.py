@@ -137,6 +137,11 @@ def examine(kernel: KernelInput, *, known: Any = None) -> Examined:
     return Examined(kernel.name, signature.text, "static", signature)
 
 
+def replay_first(kernel: KernelInput) -> bool:
+    """The toy engine has one way to examine."""
+    return False
+
+
 def classify(
     items: Sequence[tuple[KernelInput, Examined]], errors: Sequence[tuple[str, str]] = ()
 ) -> Partition:
@@ -176,6 +181,7 @@ def module() -> ModuleType:
     """The toy as a module object that can stand in for `checker.api`."""
     toy = ModuleType("checker.api")
     toy.LIMITS = frozenset({"fuel", "unmodelled"})  # type: ignore[attr-defined]
-    for function in (kernels_in, sign, compare, Examined, examine, classify, tree_text, coverage):
+    for function in (kernels_in, sign, compare, Examined, examine, classify, tree_text, coverage,
+                     replay_first):
         setattr(toy, function.__name__, function)
     return toy

@@ -218,20 +218,33 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def partition(
     kernels: Iterable[KernelInput], examiner: Examiner, *, replay_only: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    static: bool = False, progress: Callable[[int, int], None] | None = None,
 ) -> Partition:
     """`checker.api.partition` over an examiner; replay_only: at the launches, without the walk."""
     from checker import api
 
     inputs = list(kernels)
-    items, errors = [], []
-    for kernel in inputs:
-        examiner.submit(kernel, replay_only)
-    for number, kernel in enumerate(inputs, 1):
-        try:
-            items.append((kernel, examiner.result(kernel, replay_only)))
-        except Reported as error:
-            errors.append((kernel.name, str(error)))
+    found: list[Any] = [None] * len(inputs)
+    only = [replay_only or bool(k.launches and not static and api.replay_first(k)) for k in inputs]
+    for kernel, replayed in zip(inputs, only, strict=True):
+        examiner.submit(kernel, replayed)
+    for number, kernel in enumerate(inputs):
+        found[number] = _answer(examiner, kernel, only[number])
         if progress is not None:
-            progress(number, len(inputs))
+            progress(number + 1, len(inputs))
+    again = api.to_sign(found) if any(only) and not replay_only else []
+    for number in again:
+        examiner.submit(inputs[number])
+    for number in again:
+        found[number] = _answer(examiner, inputs[number], False)
+    items = [(k, e) for k, e in zip(inputs, found, strict=True) if not isinstance(e, str)]
+    errors = [(k.name, e) for k, e in zip(inputs, found, strict=True) if isinstance(e, str)]
     return api.classify(items, errors)
+
+
+def _answer(examiner: Examiner, kernel: KernelInput, replay_only: bool) -> Any:
+    """The `Examined` of a kernel, or what is wrong with it."""
+    try:
+        return examiner.result(kernel, replay_only)
+    except Reported as error:
+        return str(error)

@@ -9,14 +9,13 @@ parent, so a kernel that runs out of time or memory takes nothing else along.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from checker.errors import LaunchError, SamebitsError
-from checker.results import KernelInput, Reason, Signature
+from checker.results import KernelInput
 
 __all__ = ["answer", "by_replay", "main"]
 
@@ -42,38 +41,7 @@ def by_replay(kernel: KernelInput, *, known: Any = None) -> Any:
     """Examine a kernel at its launches only: no walk, so no static signature."""
     from checker import api
 
-    runs = [
-        api.replay_kernel(
-            kernel.text, facts, isa=kernel.isa, kernel=kernel.kernel, file=kernel.name
-        )
-        for facts in kernel.launches
-    ]
-    program = api.program_of(
-        kernel.text, isa=kernel.isa, kernel=kernel.kernel, file=kernel.name
-    )
-    reasons: list[Reason] = []
-    for run in runs:
-        reasons += run.findings
-        if run.nondeterministic:
-            reasons.append(Reason("nondeterministic", "the kernel has no fixed bits"))
-        if run.unsupported:
-            reasons.append(Reason("replay", str(run.unsupported)))
-    premises = sorted({"launch"}.union(*(run.premises for run in runs)))
-    # never equal by this digest to anything but the same text in full
-    own = hashlib.blake2b(
-        f"{kernel.isa}|{kernel.kernel}|{kernel.text}".encode("utf-8", "surrogatepass"),
-        digest_size=20,
-    ).hexdigest()
-    signed = Signature(
-        f"text-{own}", kernel.kernel or kernel.name, program.isa, program.target, False,
-        findings=tuple(f for run in runs for f in run.findings),
-        nondeterministic=any(run.nondeterministic for run in runs),
-    )
-    return api.Examined(
-        kernel.name, signed, tuple((p.size_bytes, p.pointer) for p in program.params),
-        digests=tuple(None if reasons else run.digest for run in runs), program=own,
-        premises=tuple(premises), reasons=tuple(reasons),
-    )
+    return api.by_replay(kernel, known=known)
 
 
 def main() -> None:

@@ -115,6 +115,11 @@ def partition(
     kernel: Annotated[
         str | None, typer.Option("--kernel", "-k", help="Only kernels whose name contains this.")
     ] = None,
+    static: Annotated[
+        bool,
+        typer.Option("--static", help="Sign every text, where launch facts would do, too: classes "
+                                      "can then stand for every launch."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Decide anew.")] = False,
     jobs: Jobs = None,
@@ -139,7 +144,7 @@ def partition(
             store = Cache(None) if no_cache else open_default()
             workers = jobs_for(jobs, len(chosen))
             with Examiner(store, jobs=workers, limit_seconds=limit) as examiner:
-                answer = cache.partition(inputs, examiner, progress=progress)
+                answer = cache.partition(inputs, examiner, static=static, progress=progress)
     groups = group_sources(chosen, answer)
     errors = [*((e.name, e.message) for e in found.errors), *answer.errors]
     invariant = _invariance(groups, answer) if batch_invariant else None
