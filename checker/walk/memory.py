@@ -16,6 +16,7 @@ from checker.tree.evaluate import moves_with
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
 from checker.tree.values import Value
+from checker.walk.elements import own_tests
 from checker.walk.shared import Shared
 from checker.walk.state import GiveUp, StoreEvent
 
@@ -95,8 +96,11 @@ class MemoryOps:
         if space == "global":
             self._learn(engine.logic.conjunction([engine.state.path, engine.guard]), address,
                         step * len(op.dst))
+        guard = engine.guard
         for i, dst in enumerate(op.dst):
             at = address.add(constant(64, i * step))
+            if space == "global":
+                engine.guard = own_tests(engine, guard, at)
             engine.put(dst, self.load(space, at, mem.width_bits, volatile=mem.volatile, op=op))
 
     def _learn(self, guard: Node, address: Poly, size_bytes: int) -> None:
@@ -369,6 +373,7 @@ class MemoryOps:
                 engine.opaque(op, "an asynchronous copy of a part of its bytes")
                 engine.unmodelled("an asynchronous copy of a part of its bytes")
             self._learn(p, at, size)
+            p = own_tests(engine, p, at)
             zero = engine.values.pack([constant(32, 0)] * (size // 4)) if size > 8 \
                 else constant(8 * size, 0)
             value = engine.values.select(p, value, zero, 8 * size)

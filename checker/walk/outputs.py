@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["group_outputs"]
 
 _TOKENS = ("iop", "imin_s", "imin_u", "imax_s", "imax_u")
+MULTIPLY_ADDS = 4  # in turn on one running value: a matrix product without matrix instructions
 COORDINATE_LIMIT = (1 << 31) - 1  # premise no-index-wrap: an output's index stays below
 
 
@@ -297,12 +298,12 @@ def group_outputs(engine: Engine) -> list[OutputGroup]:
 
 
 def _holds_matrix(value: Node) -> bool:
-    """Tell whether a value comes out of matrix steps."""
+    """Tell whether a value comes out of matrix steps, by an instruction or multiply-adds in turn."""
     seen: set[Node] = set()
     work = [value]
     while work:
         node = work.pop()
-        if node.op == "mma":
+        if node.op == "mma" or _multiplies_on(node):
             return True
         if node not in seen and len(seen) < 4096:
             seen.add(node)
@@ -310,6 +311,15 @@ def _holds_matrix(value: Node) -> bool:
             if node.op == "fold":
                 work += node.extra.steps
     return False
+
+
+def _multiplies_on(node: Node) -> bool:
+    """Tell whether a running value is added products of exchanged elements to, in turn."""
+    for _ in range(MULTIPLY_ADDS):
+        if node.op != "ffma" or any(a.op not in ("gather", "mux") for a in node.args[:2]):
+            return False
+        node = node.args[2]
+    return True
 
 
 class _Family:
@@ -341,7 +351,7 @@ class _Family:
                 if k.poly is not None:
                     guards.at(m.lanes, m.rows).need_poly(k.poly)
         guards.run()
-        steps = any(n.op == "mma" for n in engine.forest.nodes)
+        steps = any(n.op == "mma" or _multiplies_on(n) for n in engine.forest.nodes)
         self.ordered = True  # the block index visits every tile, whichever store we ask
         for m in members:
             scope = guards.at(m.lanes, m.rows)
