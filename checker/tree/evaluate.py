@@ -28,7 +28,7 @@ from checker.tree.nodes import (
     parameter_name,
 )
 from checker.tree.poly import Poly, coef_add, coef_mul, is_zero, join, settle
-from checker.tree.values import Values
+from checker.tree.values import Values, divisible
 
 if TYPE_CHECKING:
     from checker.tree.rewrite import Pivot, Scope
@@ -138,8 +138,64 @@ def compute(node: Node, scope: Scope) -> tuple[Hash, Hash | None]:
     if op == "ge0":
         assert node.poly is not None
         found = comparison_terms(scope, node.poly)
-        return mix(key(f"ge0||{node.width}"), terms_hash(scope, found, node.poly.width)), None
+        h = mix(key(f"ge0||{node.width}"), terms_hash(scope, found, node.poly.width))
+        return _certain(node.poly, found, h), None
     return hash_node(node, scope)
+
+
+def _certain(poly: Poly, found: Terms, h: Hash) -> Hash:
+    """Return the hash of `poly >= 0`; the literal true or false where coordinates decide it.
+
+    A coordinate is never negative, and neither is the block's part of it: `128 * block >= 0`
+    stands as `y - offset >= 0` here, which is true because y is at least its offset in the tile.
+    """
+    bounds = _bounds(found)
+    if bounds is None:
+        return h
+    low, high = bounds
+    sign = _sign_of_starts(poly) if len(found) - (() in found) == 1 and all(
+        a.op == "y" for m in found for a in m) else 0
+    yes, no = (low >= 0) | (sign > 0), (high < 0) | (sign < 0)
+    if not bool(yes.any() or no.any()):
+        return h
+    return np.where(yes, key("true"), np.where(no, key("false"), h))
+
+
+def _bounds(found: Terms) -> tuple[Any, Any] | None:
+    """Return bounds of a sum of terms for each pair, None where a symbol has none."""
+    low: Any = np.zeros(1, dtype=np.int64)
+    high: Any = np.zeros(1, dtype=np.int64)
+    for mono, (c, den) in found.items():
+        a, b = 1, 1
+        for atom in mono:
+            if atom.low is None or atom.high is None or (len(mono) > 1 and atom.low < 0):
+                return None
+            a, b = a * atom.low, b * atom.high
+        size = int(np.abs(c).max()) if isinstance(c, np.ndarray) else abs(c)
+        if size * max(abs(a), abs(b)) >= 1 << 58:
+            return None
+        ends = (c * a // den, c * b // den)
+        low, high = low + np.minimum(*ends), high + np.maximum(*ends) + (den > 1)
+    return low, high
+
+
+def _sign_of_starts(poly: Poly) -> int:
+    """Return 1 where a widened sum of block indices plus a literal is >= 0 unless it wraps.
+
+    -1: where it is negative. The same in every lane: an element's own place does not count here.
+    """
+    (widened, c), = ((m, c) for m, c in poly.terms.items() if m) if len(
+        poly.terms) - (() in poly.terms) == 1 else (((), 0),)
+    if len(widened) != 1 or isinstance(c, np.ndarray) or isinstance(poly.const, np.ndarray) \
+            or widened[0].op != "sext" or widened[0].poly is None:
+        return 0
+    for mono, inside in widened[0].poly.terms.items():
+        if isinstance(inside, np.ndarray) or inside < 0 or any(
+                a.low is None or a.low < 0 for a in mono):
+            return 0
+    if c > 0:
+        return int(poly.const >= 0)
+    return -int(poly.const < 0)
 
 
 def _group_sum(node: Node, op: str, attr: str, scope: Scope) -> Hash:
@@ -453,85 +509,110 @@ class _Substitution:
         self.scope = scope
         self.rewriter = scope.rewriter
         self.casts: _Casts | None = None
-        self.moved: dict[Node, Poly] = {}
+        self.moved: dict[Node, Terms] = {}
 
-    def terms(self, poly: Poly) -> Terms:
-        inside = self._inside(poly)
-        if inside is not None:
-            atom, low = inside
-            rest = Poly(poly.width, {m: c for m, c in poly.terms.items() if m and m != (atom,)})
-            out = dict(self.terms(rest))
-            for m, c in self._widened(atom, low).terms.items():
-                _collect(out, m, c, 1, poly.width)
-            left = coef_add(self._own(poly.const, poly.width), coef_mul(low, -1, 0), poly.width)
-            _collect(out, (), left, 1, poly.width)
-            return {m: f for m, f in out.items() if not is_zero(f[0])}
-        touched = False
-        for mono in poly.terms:
-            for atom in mono:
-                if self.scope.pivot(atom) is not None:
-                    touched = True
-                elif self.scope.recast(atom):
-                    touched = True
-                    if atom not in self.moved:
-                        self.moved[atom] = self._widened(atom)
-        if not touched:
-            out = {m: (self._own(c, poly.width), 1) for m, c in poly.terms.items()}
+    def terms(self, poly: Poly, inside: bool = False) -> Terms:
+        """Return a polynomial's terms; inside: of one that is widened in another."""
+        widened = [a for m in poly.terms for a in m if self.scope.pivot(a) is None
+                   and self.scope.recast(a)]
+        literal = self._own(poly.const, poly.width)
+        taking = [a for a in widened if (a,) in poly.terms]
+        if len(widened) > 1:
+            taking = [a for a in taking if a.op == "zext" and _is(poly.terms[(a,)], 1)]
+        if len(taking) == 1 and widened.count(taking[0]) == 1 and not inside:
+            literal = self._widened(taking[0], poly.terms[(taking[0],)], literal)
+        for atom in widened:
+            if atom not in self.moved:
+                self._widened(atom)
+        if widened or any(self.scope.pivot(a) is not None for m in poly.terms for a in m):
+            out = self._replaced(poly, literal)
         else:
-            out = self._replaced(poly)
+            out = {m: (self._own(c, poly.width), 1) for m, c in poly.terms.items()}
         return {m: f for m, f in out.items() if not is_zero(f[0])}
 
     def _own(self, c: Any, width: int) -> Any:
         return settle(c[self.scope.lane], width) if isinstance(c, np.ndarray) else c
 
-    def _inside(self, poly: Poly) -> tuple[Node, Any] | None:
-        """Return a widened sum and what of the literal next to it belongs inside, if anything.
+    def _widened(self, atom: Node, factor: Any = 0, literal: Any = 0) -> Any:
+        """Put what a widened sum becomes in `moved`: an integer again where its range allows it.
 
-        ext(p) + c = ext(p + c) where p is a multiple of 2**k and 0 <= c < 2**k. A literal stands
-        outside where the tile is wide enough for it, or where it counts the elements of one access
-        (which do not straddle 2**32, premise no-index-wrap): inside, neither shows.
-        """
-        if () not in poly.terms:
-            return None
-        casts = [m[0] for m, c in poly.terms.items() if len(m) == 1 and m[0].op == "zext"
-                 and _is(c, 1) and self.scope.recast(m[0])]
-        if len(casts) != 1 or casts[0].poly is None:
-            return None
-        k = min(casts[0].poly.tz(), casts[0].poly.width - 1)
-        c = self._own(poly.const, poly.width)
-        mask = (1 << max(k, MAX_SHARED)) - 1
-        low = settle(c & np.int64(mask), 0) if isinstance(c, np.ndarray) else c & mask
-        if k < MAX_SHARED and bool(np.any(np.asarray(low) >> k)):
-            self.rewriter.forest.premises.add("no-index-wrap")
-        return None if is_zero(low) else (casts[0], low)
-
-    def _widened(self, atom: Node, more: Any = 0) -> Poly:
-        """Return a widened sum after substitution, an integer again where its range allows it.
-
-        more: a literal to add before widening.
+        It stands in factor * atom + literal. Returns what is left of the literal: its part below
+        the step of the sum goes inside, whichever way it was written, so that a step that depends
+        on the tile leaves no trace.
         """
         assert atom.poly is not None
-        width = atom.poly.width
-        found = self.terms(atom.poly)
-        if not is_zero(more):
-            _collect(found, (), more, 1, width)
-            found = {m: f for m, f in found.items() if not is_zero(f[0])}
+        found = self.terms(atom.poly, inside=True)
         if self.casts is None:
             self.casts = _Casts(self.scope)
         if any(den != 1 for _c, den in found.values()):
-            made = self.casts.node_of(atom.op, width, atom.poly, found)
-            return Poly(0, {(made,): 1})
+            self.moved[atom] = self._fraction(atom, found)
+            return literal
+        plain = self._cast(atom, found)
+        low = self._below(atom.op, atom.poly, factor, literal) if any(
+            a.serial < 0 for m in plain for a in m) else 0
+        if is_zero(low):
+            self.moved[atom] = plain
+            return literal
+        _collect(found, (), low, 1, atom.poly.width)
+        self.moved[atom] = self._cast(atom, found)
+        return literal - low * factor
+
+    def _cast(self, atom: Node, found: Terms) -> Terms:
+        assert atom.poly is not None
+        assert self.casts is not None
+        width = atom.poly.width
         settled = {m: settle(c, width) for m, (c, _d) in found.items()}
         poly = Poly(width, {m: c for m, c in settled.items() if not is_zero(c)})
         widen = self.casts.sext if atom.op == "sext" else self.casts.zext
-        return widen(poly, width, 0)
+        return {m: (c, 1) for m, c in widen(poly, width, 0).terms.items()}
 
-    def _replaced(self, poly: Poly) -> Terms:
+    def _below(self, op: str, poly: Poly, factor: Any, literal: Any) -> Any:
+        """Return how much of literal / factor a widened sum takes in: see `Values._cast_sum`.
+
+        An unsigned one takes in what counts the elements of one access (which do not straddle
+        2**32, premise no-index-wrap), too.
+        """
+        if isinstance(factor, np.ndarray) or factor == 0 or np.any(literal % factor):
+            return 0
+        assert self.casts is not None
+        symbols = Poly(poly.width, {m: c for m, c in poly.terms.items() if m})
+        zeros, names = self.casts.zeros(symbols)
+        here = self._own(poly.const, poly.width)
+
+        def fits(bits: int) -> Any:
+            mask = (1 << min(bits, poly.width - 1)) - 1
+            low = (literal // factor) & mask
+            return np.where((here & mask) + low <= mask, low, 0)
+
+        low = fits(zeros)
+        if op == "zext" and factor == 1:
+            k = min(poly.tz(), poly.width - 1)
+            low = np.asarray(literal & ((1 << max(k, MAX_SHARED)) - 1))
+            if bool(np.any(low >> k)):
+                self.rewriter.forest.premises.add("no-index-wrap")
+        elif names and np.any(low != fits(symbols.tz())):
+            self.rewriter.forest.premises |= divisible(names)
+        return settle(low.astype(np.int64), 0) if low.ndim else int(low)
+
+    def _fraction(self, atom: Node, found: Terms) -> Terms:
+        """Return a widened sum of fractions, as it is where its range fits."""
+        assert atom.poly is not None
+        assert self.casts is not None
+        width = atom.poly.width
+        half = 1 << (width - 1)
+        low, high = (-half, half) if atom.op == "sext" else (0, 2 * half)
+        bounds = _bounds(found)
+        if bounds is not None and bool((bounds[0] >= low).all() & (bounds[1] < high).all()):
+            return found
+        return {(self.casts.node_of(atom.op, width, atom.poly, found),): (1, 1)}
+
+    def _replaced(self, poly: Poly, literal: Any) -> Terms:
         pivot_of, moved = self.scope.pivot, self.moved
         out: Terms = {}
         # (factors still to look at, factors that stay, numerator, denominator)
         work: list[tuple[tuple[Node, ...], tuple[Node, ...], Any, int]] = [
-            (m, (), self._own(c, poly.width), 1) for m, c in poly.terms.items()]
+            (m, (), self._own(c, poly.width), 1) for m, c in poly.terms.items() if m]
+        work.append(((), (), literal, 1))
         steps = 0
         while work:
             mono, made, c, den = work.pop()
@@ -542,9 +623,9 @@ class _Substitution:
             rest = (*mono[:at], *mono[at + 1:])
             put = moved.get(mono[at])
             if put is not None:
-                for m, c2 in put.terms.items():
-                    product = coef_mul(c, c2, poly.width if den == 1 else 0)
-                    work.append((rest, join(made, m), product, den))
+                for m, (c2, step) in put.items():
+                    product = coef_mul(c, c2, poly.width if den * step == 1 else 0)
+                    work.append((rest, join(made, m), product, den * step))
                 continue
             pivot = pivot_of(mono[at])
             assert pivot is not None

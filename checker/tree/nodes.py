@@ -8,7 +8,7 @@ Operators of floats have names of their own, so that integer rules cannot touch 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -283,8 +283,10 @@ _BASE = _Base()
 class Forest:
     """All nodes of one kernel; `lanes` is the number of threads that stand side by side."""
 
-    def __init__(self, lanes: int, max_nodes: int = 60_000) -> None:
+    def __init__(self, lanes: int, max_nodes: int = 60_000,
+                 divisible: Iterable[str] = ()) -> None:
         self.lanes = lanes
+        self.divisible = frozenset(divisible)  # parameters taken for multiples of 16 from the start
         self.max_nodes = max_nodes
         self.nodes: list[Node] = []
         self.interned: dict[bytes, Node] = {}
@@ -296,7 +298,8 @@ class Forest:
         self.work, self.max_work = 0, 320_000
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
         self.premises: set[str] = set()  # what index arithmetic was assumed to do
-        self.shared: set[str] = set()  # parameters of which one test serves a group of elements
+        # parameters of which one test serves a group of elements
+        self.shared: set[str] = set(self.divisible)
         self.negated: dict[Node, Node] = {}
         self.site = -1
         self.true = self.lanes_node(np.ones(lanes, dtype=bool))
@@ -350,6 +353,8 @@ class Forest:
             node.tainted |= kid.tainted
         if op == "select" and (args[1].tainted or args[2].tainted):
             node.deps |= UNKNOWN_BIT
+        if low is None and high is None and op not in NUMERIC:  # a bit pattern, as a number
+            low, high = 0, (1 << width) - 1
         node.low, node.high, node.may_neg_zero = low, high, may_neg_zero
         node.serial = len(self.nodes) + 1
         node.site = self.site

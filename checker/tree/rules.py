@@ -50,12 +50,17 @@ RULES: dict[str, Rule] = {r.name: r for r in (
     Rule("sign-of-product", "(-a) * b = -(a * b); fma(-a, b, c) = fma(a, -b, c)",
          "rn or rz, no saturation",
          "the product's magnitude does not depend on the sign and both roundings are symmetric"),
+    Rule("fma-exact-product", "fma(a, b, c) = a * b + c for a, b in f32 widened from f16 or fp8",
+         "f32, denormals kept, rn or rz, no saturation",
+         "11 and 11 bits, no exponent below -48 or above 32: the product is exact"),
     Rule("divide-power-of-two", "x / 2**k = x * 2**-k", "2**-k a normal number, no saturation",
          "both round the same real number once"),
     Rule("reciprocal", "rcp(x) = 1 / x", "both correctly rounded, one mode",
          "both round the same real number once"),
     Rule("round-widened", "round(widen(h)) = h", "widen exact, same type, denormals kept, no clamp",
          "h is representable"),
+    Rule("convert-choice", "convert(c ? x : literal) = c ? convert(x) : convert(literal)", "any",
+         "a conversion is a function of its operand"),
     Rule("widen-bf16", "widen(bf16 h) = h << 16", "denormals kept", "bf16 is the top of f32"),
     Rule("extremum-set", "max and min are sets", "one mode, no flush, no xorsign, no relu",
          "associative, commutative and idempotent with stated NaN and zero order (+0 > -0)"),
@@ -74,6 +79,7 @@ _MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 _BIAS = {"f16": 15, "bf16": 127, "f32": 127, "f64": 1023}
 _INFINITY = {kind: (2 * _BIAS[kind] + 1) << _MANTISSA[kind] for kind in _BIAS}
 _FOLDED = frozenset({"fadd", "fmul", "ffma", "fdiv", "fsqrt", "fcvt"})
+_SHORT = frozenset({"f16", "e4m3", "e5m2"})  # products of two are exact in f32
 _WIDER = {("f16", "f32"), ("f16", "f64"), ("bf16", "f32"), ("bf16", "f64"), ("f32", "f64")}
 
 
@@ -243,9 +249,23 @@ class Floats:
             return self.op("fadd", mode, (x, args[2]))
         if mode.denorm == "keep" and self.literal(args[2]) == SIGN[kind]:
             return self.op("fmul", mode, args[:2])
+        if mode.denorm == "keep" and kind == "f32" and self._short(a) and self._short(b):
+            self.used.add("fma-exact-product")
+            product = self.op("fmul", mode, (a, b))
+            product = self.negate(product, kind) if neg_a != neg_b else product
+            return self.op("fadd", mode, (product, args[2]))
         tag = ".np" if neg_a != neg_b else ""
         return (self.scales.fused(mode, a, b, args[2], tag)
                 or self.raw("ffma", mode, (a, b, args[2]), tag))
+
+    def _short(self, x: Node, depth: int = 8) -> bool:
+        """Tell whether an f32 value is one of f16, whatever it is made from."""
+        if x.op == "fcvt":
+            return x.extra.src in _SHORT and x.extra.dst == "f32"
+        if depth and x.op in ("gather", "mux", "fneg", "select"):
+            return all(self._short(a, depth - 1) for a in x.args[x.op == "select":])
+        bits = self.literal(x)
+        return bits is not None and _fits_half(bits)
 
     def _fdiv(self, mode: FloatMode, args: list[Node], plain: bool) -> Node | None:
         if not plain:
@@ -304,6 +324,13 @@ class Floats:
             a, b = (self.values.node(self.convert(conv, k)) for k in node.args)
             mode = FloatMode(conv.dst, nan=node.attr.split(".")[1])
             return self.op(node.op, mode, (a, b))
+        chosen = node.args[0] if node.op == "gather" else node
+        if chosen.op == "select" and any(a.op == "int" for a in chosen.args[1:]):
+            self.used.add("convert-choice")
+            p, a, b = chosen.args
+            width = WIDTH.get(conv.dst) or _number_width(conv.dst)
+            made = self.values.select(p, self.convert(conv, a), self.convert(conv, b), width)
+            return made if node.table is None else self.values.gather(made, node.table)
         if (conv.src, conv.dst) == ("bf16", "f32") and not clamps and conv.denorm == "keep":
             self.used.add("widen-bf16")
             return self.values.pack([self.forest.literal(16, 0), node])
@@ -373,6 +400,13 @@ class Floats:
     def _comparison(self, cond: str, text: str, a: Node, b: Node) -> Node:
         op = "fcmp_sym" if cond in ("eq", "ne", "num") else "fcmp"
         return self.forest.make(op, f"{cond}.{text}", width=1, args=(a, b))
+
+
+def _fits_half(bits: int) -> bool:
+    """Tell whether the bits of an f32 are those of a number that f16 holds."""
+    value = np.array(bits, dtype=np.uint32).view(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(value) and value.astype(np.float16).astype(np.float32) == value)
 
 
 def _number_width(kind: str) -> int:

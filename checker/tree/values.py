@@ -7,7 +7,7 @@ are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,9 +17,10 @@ import numpy.typing as npt
 from checker.tree.nodes import Forest, Node, parameter_name
 from checker.tree.poly import Poly, TooLarge, constant
 
-__all__ = ["Value", "Values", "unsigned"]
+__all__ = ["Value", "Values", "divisible", "unsigned"]
 
 Value = Poly | Node
+DIVISIBLE_BITS = 4  # compilers reason about multiples of 16 at most
 
 
 def unsigned(c: Any, width: int) -> Any:
@@ -159,19 +160,31 @@ class Values:
         """Take a literal below the other terms' common power of two out of a cast.
 
         ext(p + c) = ext(p) + c where p is a multiple of 2**k and 0 <= c < 2**k: adding c to a
-        multiple of 2**k crosses neither 2**source nor its half.
+        multiple of 2**k crosses neither 2**source nor its half. A parameter that is taken for a
+        multiple of 16 makes its products one (premise `divisible`).
         """
         c = poly.const
         symbols = Poly(source, {m: v for m, v in poly.terms.items() if m})
-        step = (1 << min(symbols.tz(), source - 1)) - 1
-        rest = c & (np.int64(step) if isinstance(c, np.ndarray) else step)
-        high = c - rest
-        if isinstance(high, np.ndarray):
-            if not bool((high == high[0]).all()):
-                return Poly(width, {(self.cast(op, poly, source),): 1})
-            high = int(high[0])
-        atom = self.cast(op, symbols.add(constant(source, high)), source)
+        zeros, names = self.zeros(symbols)
+        rest = _low(c, min(zeros, source - 1))
+        if names and np.any(rest != _low(c, min(symbols.tz(), source - 1))):
+            self.forest.premises |= divisible(names)
+        atom = self.cast(op, symbols.add(constant(source, c - rest)), source)
         return Poly(width, {(atom,): 1}).add(constant(width, rest))
+
+    def zeros(self, symbols: Poly) -> tuple[int, set[str]]:
+        """Return how many low bits of a sum are zero, and the parameters that say so."""
+        zeros = symbols.tz()
+        used: set[str] = set()
+        if self.forest.divisible and zeros < DIVISIBLE_BITS:
+            more = symbols.width
+            for mono, c in symbols.terms.items():
+                own = Poly(symbols.width, {mono: c}).tz()
+                names = {parameter_name(a) for a in mono} & self.forest.divisible
+                used |= {n for n in names if n is not None}
+                more = min(more, own + DIVISIBLE_BITS * bool(names))
+            zeros = more
+        return zeros, used
 
     def cast(self, op: str, poly: Poly, source: int) -> Node:
         """Return the integer that a polynomial modulo 2**source stands for, as an atom."""
@@ -409,6 +422,17 @@ class Values:
     def undefined(self, width: int) -> Node:
         """Return a value that was never written."""
         return self.forest.make("undef", width=width)
+
+
+def divisible(names: Iterable[str]) -> set[str]:
+    """Return the premises that parameters are multiples of 16."""
+    return {f"divisible:{n}%{1 << DIVISIBLE_BITS}" for n in names}
+
+
+def _low(c: Any, bits: int) -> Any:
+    """Return the low bits of a literal (or of one for each lane)."""
+    mask = (1 << bits) - 1
+    return c & (np.int64(mask) if isinstance(c, np.ndarray) else mask)
 
 
 def _backward(p: Node) -> bool:

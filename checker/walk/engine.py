@@ -8,7 +8,7 @@ one symbolic thread. What has no sound abstraction is refused (`GiveUp`): the ke
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -37,13 +37,15 @@ MAX_CELLS = 40_000_000  # hashes of 16 bytes: nodes times lanes
 class Engine:
     """One walk over one program."""
 
-    def __init__(self, program: Program, seconds: float = 60.0, max_nodes: int = 160_000) -> None:
+    def __init__(self, program: Program, seconds: float = 60.0, max_nodes: int = 160_000,
+                 divisible: Iterable[str] = ()) -> None:
         self.program = program
         block = program.block
         total = block[0] * block[1] * block[2] if block else 1
         self.known_block = block is not None and total <= MAX_LANES
         self.lanes = total if self.known_block else 1
-        self.forest = Forest(self.lanes, min(max_nodes, max(60_000, MAX_CELLS // self.lanes)))
+        self.forest = Forest(self.lanes, min(max_nodes, max(60_000, MAX_CELLS // self.lanes)),
+                             divisible)
         self.forest.deadline = time.monotonic() + seconds
         self.values = Values(self.forest)
         self.logic = Logic(self.values)
@@ -345,7 +347,9 @@ class Engine:
 
     def _extract(self, op: Op) -> None:
         low, width = op.attr
-        self.put(op.dst[0], self.values.extract(self._wide(op.src[0]), low, width))
+        value = self._wide(op.src[0])
+        word = self.ints.high_word(value) if (low, width) == (32, 32) else None
+        self.put(op.dst[0], self.values.extract(value, low, width) if word is None else word)
 
     def _widen(self, op: Op) -> None:
         source, width = op.attr

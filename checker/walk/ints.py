@@ -49,6 +49,10 @@ class Ints:
             made = rule(width, *args) if rule is not None else None
             if made is not None:
                 return made
+            if width == 64 and name in ("iand", "ior", "ixor") and all(
+                    may_bits(self.values.poly(a, width)) < 1 << 32 for a in args):
+                words = [self.values.trunc(self.values.poly(a, width), width, 32) for a in args]
+                return self.values.zext(self.values.poly(self.op(name, 32, words), 32), 32, width)
         except TooLarge:
             pass
         return self.opaque(name, width, args)
@@ -115,6 +119,11 @@ class Ints:
         return self.values.poly(a, width).neg().sub(constant(width, 1))
 
     def _imul(self, width: int, a: Value, b: Value) -> Value | None:
+        for x, y in ((a, b), (b, a)):
+            c = self._number_of(y)
+            if c is not None and 1 << (width - 4) <= min(c, (1 << width) - c) and c & (c - 1) \
+                    and len(self.values.poly(x, width).terms) > 1:
+                return None  # a product that wraps (a hash, no index) is one of what is multiplied
         return self.values.poly(a, width).mul(self.values.poly(b, width))
 
     def _imulwide_u(self, width: int, a: Value, b: Value) -> Value | None:
@@ -292,10 +301,30 @@ class Ints:
             return self.values.sext(poly, width - k, width) if signed \
                 else self.values.zext(poly, width - k, width)
         poly = self.values.poly(a, width)
+        word = self.high_word(poly) if k >= 32 and not signed else None
+        if word is not None:
+            word = self.op("shr_u", 32, (word, constant(32, k - 32)))
+            return self.values.zext(self.values.poly(word, 32), 32, width)
         exact = self._in_range(poly, width, signed)
         if exact is None:
             return None
         return floor_shift(exact, k, width)
+
+    def high_word(self, value: Value) -> Value | None:
+        """Return bits [32, 64) of a product of two numbers of 32 bits, as the operation for it."""
+        if not isinstance(value, Poly) or value.width != 64 or len(value.terms) != 1:
+            return None
+        (mono, c), = value.terms.items()
+        if isinstance(c, np.ndarray) or not 0 < c < 1 << 32 or len(mono) + (c > 1) != 2 or any(
+                a.low is None or a.high is None or a.low < 0 or a.high >= 1 << 32 for a in mono):
+            return None
+        factors: list[Value] = [a.poly if a.op == "zext" and a.poly is not None
+                                else Poly(32, {(a,): 1}) for a in mono]
+        if any(f.width != 32 for f in factors):
+            return None
+        if c > 1:
+            factors.append(constant(32, c))
+        return self.op("imulhi_u", 32, factors)
 
     def _in_range(self, poly: Poly, width: int, signed: bool) -> Poly | None:
         """Return the exact integer a polynomial stands for where its sum has not wrapped."""

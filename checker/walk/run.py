@@ -7,6 +7,7 @@ constructs without a sound abstraction end in a result that equals nothing but i
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,17 @@ __all__ = ["walk"]
 _RACES = ("race", "unmodelled")
 
 
-def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000) -> WalkResult:
-    """Return the canonical outputs of a kernel, for every launch."""
+def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,
+         divisible: Iterable[str] = ()) -> WalkResult:
+    """Return the canonical outputs of a kernel, for every launch.
+
+    divisible: scalar parameters (argN) to take for multiples of 16, as a compiler was told; the
+    result lists the premise for those it made use of.
+    """
     started = time.monotonic()
     engine: Engine | None = None
     try:
-        engine = Engine(program, seconds, max_nodes)
+        engine = Engine(program, seconds, max_nodes, divisible)
         engine.run()
         groups = group_outputs(engine)
         result = _result(engine, groups)

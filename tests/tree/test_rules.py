@@ -135,6 +135,42 @@ def test_doubles_and_powers_of_two(kit: Kit) -> None:
         assert not same_bits(some / np.float32(3), some * (np.float32(1) / np.float32(3)))
 
 
+def test_products_of_halves_are_exact(kit: Kit) -> None:
+    a, b = kit.leaf("a", 16), kit.leaf("b", 16)
+    c, d = kit.leaf("c"), kit.leaf("d")
+
+    def wide(x: Node, kind: str = "f16") -> Node:
+        return kit.values.node(kit.floats.convert(Conv(kind, "f32"), x))
+
+    def two_steps(x: Node, y: Node) -> Node:
+        return kit.op("fadd", kit.op("fmul", x, y), c)
+
+    x, y = wide(a), wide(b)
+    assert kit.op("ffma", x, y, c) is two_steps(x, y)
+    assert kit.op("ffma", kit.op("fneg", x), y, c) is two_steps(kit.op("fneg", x), y)
+    assert kit.op("ffma", x, kit.lit(0.5), c) is two_steps(x, kit.lit(0.5))
+    masked = kit.values.node(kit.values.select(kit.forest.make("p", width=1), x, kit.lit(0), 32))
+    assert kit.op("ffma", masked, y, c) is two_steps(masked, y)
+    # near misses: bf16 underflows, 0.1 and a single have more bits, a widened sum is rounded
+    assert kit.op("ffma", wide(a, "bf16"), wide(b, "bf16"), c) is not two_steps(
+        wide(a, "bf16"), wide(b, "bf16"))
+    for other in (d, kit.lit(0.1), kit.lit(2.0 ** 30), kit.op("fadd", y, y)):
+        assert kit.op("ffma", x, other, c) is not two_steps(x, other)
+    rounded = kit.values.node(kit.floats.convert(Conv("f32", "f16", rnd="rn"), d))
+    assert kit.op("ffma", x, wide(rounded), c) is two_steps(x, wide(rounded))
+
+
+def test_an_exact_product_is_one_on_edge_values() -> None:
+    halves = np.array([0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x3C00, 0x3C01, 0x7BFF,
+                       0xFBFF, 0x7C00, 0xFC00, 0x7E00], dtype=np.uint16).view(np.float16)
+    x, y = (g.ravel() for g in np.meshgrid(halves.astype(np.float32), halves.astype(np.float32)))
+    with np.errstate(all="ignore"):
+        exact = x.astype(np.float64) * y.astype(np.float64)
+        assert same_bits(exact.astype(np.float32), x * y)
+        finite = np.isfinite(exact)
+        assert bool((exact[finite] == (x * y)[finite].astype(np.float64)).all())
+
+
 def test_multiply_by_one(kit: Kit) -> None:
     a, b = kit.leaf("a"), kit.leaf("b")
     one = kit.forest.literal(32, ONE["f32"])
