@@ -26,8 +26,9 @@ from corpus.load import truth_about
 
 DOCS = Path(__file__).parents[1] / "docs"
 
-COLUMNS = ("family", "configurations", "classes of bytes", "static classes", "launch classes",
-           "false merges", "equal pairs", "proved static", "proved with launch", "not modelled",
+COLUMNS = ("family", "configurations", "classes of bytes", "with witnesses", "static classes",
+           "launch classes", "false merges", "equal pairs", "told apart by a witness",
+           "with a defect", "proved static", "proved with launch", "not modelled",
            "no map", "bytes reproduced", "ms to sign", "ms a launch")
 
 
@@ -36,9 +37,10 @@ def cells(row: Tally) -> list[str]:
     share = [f"{100 * n / row.equal_pairs:.1f} %" if row.equal_pairs else "–"
              for n in (row.static_proved, row.launch_proved)]
     tried = row.bytes_right + row.bytes_wrong
-    return [row.family, str(row.configs), str(row.bytes_classes), str(row.static_classes),
-            str(row.launch_classes), str(row.false_static + row.false_launch),
-            str(row.equal_pairs), *share, str(row.not_modelled), str(row.no_map),
+    return [row.family, str(row.configs), str(row.bytes_classes), str(row.refined),
+            str(row.static_classes), str(row.launch_classes),
+            str(row.false_static + row.false_launch), str(row.equal_pairs), str(row.told_apart),
+            str(row.defective), *share, str(row.not_modelled), str(row.no_map),
             f"{row.bytes_right} of {tried}" if tried else "–", f"{row.static_ms:.0f}",
             f"{row.launch_ms:.0f}"]
 
@@ -148,7 +150,10 @@ def page(rows: Sequence[Tally], found: Sequence[Found]) -> str:
         f"{device['name']} (compute capability {device['capability']}, CUDA {device['cuda']} "
         f"driver), {about['triton']} among the producers, {len(about['draws'])} draws at each of "
         "up to three launches. A class of bytes joins all launches and draws; a pair is counted "
-        "inside one argument list.\n",
+        "inside one argument list. *With witnesses*: what `corpus.campaigns.excess` found on "
+        "inputs that the draws did not have takes classes apart; a pair that was equal on the "
+        "draws and that a witness *told apart* is no equal pair. A kernel *with a defect*, a race "
+        "in its text, is equal to nothing and counts in no class.\n",
         "## Totals\n\n" + table(COLUMNS[1:], [cells(everything)[1:]]),
         f"Kernels with no fixed bits (float atomics): {everything.nondeterministic}; answered all "
         f"the same: {sum('nondeterministic but answered' in f for f in findings)}. Texts whose "

@@ -3,8 +3,9 @@
 In: what a truth campaign left. The launch classes of one class of bytes run in the ``bytes`` domain
 on the witness search's draws, which reveal more than the truth's. Out: the classes of bytes that a
 witness shows to be several (the truth's draws were too weak), what nothing separates (an identity
-may be missing), and the share of equal pairs with the truth so refined.
-`python -m corpus.campaigns.excess [--found FILE]`.
+may be missing), and the share of equal pairs with the truth so refined; `--out` writes what was
+found with the part of its class that each kernel is in, for ``corpus.status --found``.
+`python -m corpus.campaigns.excess [--found FILE] [--out FILE]`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +31,7 @@ from checker.replay import ReplayResult, first_difference, replay
 from checker.replay.hashing import TAG
 from checker.witness import DRAWS, draw_inputs
 from corpus.campaigns.truth import OUT, Found, Job, recall
+from corpus.pack import write_lines
 from corpus.pool import Lost, run_all
 
 #: what is tried, in order: the witness search's draws, then more of those that reveal order
@@ -77,7 +79,7 @@ def classes_of(jobs: Sequence[Job], found: Sequence[Found], draws: int) -> list[
     """Every class of bytes with its launch classes."""
     groups: dict[tuple[str, Any], list[tuple[Job, Found]]] = defaultdict(list)
     for job, answer in zip(jobs, found, strict=True):
-        if job.deterministic:
+        if _counts(job, answer):
             groups[job.group, job.digests].append((job, answer))
     out = []
     for members in groups.values():
@@ -91,6 +93,32 @@ def classes_of(jobs: Sequence[Job], found: Sequence[Found], draws: int) -> list[
                          tuple(counts[m] for m in first), len(members) - sum(counts.values()),
                          draws))
     return out
+
+
+def with_parts(jobs: Sequence[Job], found: Sequence[Found], classes: Sequence[Bytes],
+               answers: Sequence[Parts]) -> list[Found]:
+    """What was found, each kernel with the part of its class of bytes that it is in.
+
+    A kernel without maps is counted with the largest part.
+    """
+    number = {key: n for n, key in enumerate(dict.fromkeys(
+        (job.group, job.digests) for job, f in zip(jobs, found, strict=True) if _counts(job, f)))}
+    out = []
+    for job, answer in zip(jobs, found, strict=True):
+        part = 0
+        if _counts(job, answer):
+            at_class = number[job.group, job.digests]
+            cls, parts = classes[at_class], answers[at_class]
+            at = cls.maps.index(answer.maps) if answer.maps in cls.maps else -1
+            sizes = [sum(cls.counts[i] for i in p) for p in parts.parts] or [0]
+            part = next((n for n, p in enumerate(parts.parts) if at in p),
+                        sizes.index(max(sizes)))
+        out.append(replace(answer, part=part))
+    return out
+
+
+def _counts(job: Job, found: Found) -> bool:
+    return job.deterministic and not found.defect
 
 
 def separate(cls: Bytes) -> Parts:
@@ -225,10 +253,16 @@ def main(
     only: Annotated[str, typer.Option(help="part of the family's name")] = "",
     draws: Annotated[int, typer.Option(help="draws tried at each launch")] = len(TRIED),
     workers: Annotated[int | None, typer.Option(help="processes; default: all cores")] = None,
+    out: Annotated[Path | None, typer.Option(help="what was found, with parts")] = None,
 ) -> None:
     """Explain every class of the launch partition that the bytes do not show."""
-    classes = [c for c in classes_of(*recall(found), draws) if only in c.family]
-    show(tabulate(classes, explain(classes, workers or os.cpu_count() or 1)))
+    pairs = [(j, f) for j, f in zip(*recall(found), strict=True) if only in j.family]
+    jobs, answers = [j for j, _ in pairs], [f for _, f in pairs]
+    classes = classes_of(jobs, answers, draws)
+    parts = explain(classes, workers or os.cpu_count() or 1)
+    show(tabulate(classes, parts))
+    if out is not None:
+        write_lines(out, [asdict(f) for f in with_parts(jobs, answers, classes, parts)], 6)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 Jobs and what samebits said of them in (``corpus.campaigns.truth``), one ``Tally`` a family out. A
 kernel without a proof is a class of its own; pairs are counted inside one argument list, over all
-launches and draws together.
+launches and draws together. A pair whose bytes agreed on every draw and that a witness tells apart
+is no equal pair (``told_apart``); a kernel with a defect, a race say, is equal to nothing and in no
+class (``defective``; ``defect_pairs``: pairs of equal bytes that have one).
 """
 
 from __future__ import annotations
@@ -23,9 +25,13 @@ class Tally:
     family: str
     configs: int = 0
     bytes_classes: int = 0
+    refined: int = 0
     static_classes: int = 0
     launch_classes: int = 0
     equal_pairs: int = 0
+    told_apart: int = 0
+    defective: int = 0
+    defect_pairs: int = 0
     static_proved: int = 0
     launch_proved: int = 0
     false_static: int = 0
@@ -76,22 +82,36 @@ def tally(jobs: Sequence[Job], results: Sequence[Found]) -> list[Tally]:
 
 def _tally_group(row: Tally, members: Sequence[tuple[Job, Found]]) -> None:
     """Classes and pairs of one group of comparable kernels."""
-    true = [job.digests for job, _ in members]
+    every = _equal([job.digests for job, _ in members])
+    sound = [(job, f) for job, f in members if not f.defect]
+    row.defective += len(members) - len(sound)
+    row.defect_pairs += every - _equal([job.digests for job, _ in sound])
+    drawn = [job.digests for job, _ in sound]
+    true = [(job.digests, f.part) for job, f in sound]
     # A kernel without a proof is a class of its own.
-    static = [f.signature if f.modelled else f"alone {i}" for i, (_, f) in enumerate(members)]
-    launch = [_launch_key(f, i) for i, (_, f) in enumerate(members)]
-    row.bytes_classes += len(set(true))
+    static = [f.signature if f.modelled else f"alone {i}" for i, (_, f) in enumerate(sound)]
+    launch = [_launch_key(f, i) for i, (_, f) in enumerate(sound)]
+    row.bytes_classes += len(set(drawn))
+    row.refined += len(set(true))
     row.static_classes += len(set(static))
     row.launch_classes += len(_joined(static, launch))
-    pairs = Counter(true)
-    row.equal_pairs += sum(n * (n - 1) // 2 for n in pairs.values())
-    row.static_proved += _pairs(zip(true, static, strict=True))
+    row.equal_pairs += _equal(true)
+    row.told_apart += _equal(drawn) - _equal(true)
+    row.static_proved += _equal(list(zip(true, static, strict=True)))
     joined = {key: number for number, keys in enumerate(_joined(static, launch)) for key in keys}
-    row.launch_proved += _pairs(zip(true, (joined[k] for k in static), strict=True))
+    row.launch_proved += _equal([(t, joined[k]) for t, k in zip(true, static, strict=True)])
+    _false_merges(row, members)
+
+
+def _false_merges(row: Tally, members: Sequence[tuple[Job, Found]]) -> None:
+    """Merged by a key although the bytes of the hardware, or a witness, differ."""
+    true = [(job.digests, f.part) for job, f in members]
+    static = [f.signature if f.modelled else f"alone {i}" for i, (_, f) in enumerate(members)]
     row.false_static += _merged(row, "static", members, static, true)
-    for at in range(len(true[0])):
+    for at in range(len(members[0][0].digests)):
         maps = [f.maps[at] or f"alone {i}" for i, (_, f) in enumerate(members)]
-        row.false_launch += _merged(row, f"launch {at}", members, maps, [t[at] for t in true])
+        row.false_launch += _merged(row, f"launch {at}", members, maps,
+                                    [job.digests[at] for job, _ in members])
 
 
 def _launch_key(found: Found, number: int) -> str:
@@ -116,8 +136,8 @@ def _joined(static: Sequence[str], launch: Sequence[str]) -> list[set[str]]:
     return list(classes.values())
 
 
-def _pairs(labels: Iterable[Any]) -> int:
-    """Pairs equal in both of two labels."""
+def _equal(labels: Iterable[Any]) -> int:
+    """Pairs of equal labels."""
     return sum(n * (n - 1) // 2 for n in Counter(labels).values())
 
 
@@ -137,8 +157,9 @@ def _merged(row: Tally, basis: str, members: Sequence[tuple[Job, Found]], keys: 
     return count
 
 
-HEADER = ("family", "configs", "bytes", "static", "launch", "false", "static %", "launch %",
-          "opaque", "no map", "bytes ok", "ms static", "ms launch")
+HEADER = ("family", "configs", "bytes", "witnessed", "static", "launch", "false", "told apart",
+          "defects", "static %", "launch %", "opaque", "no map", "bytes ok", "ms static",
+          "ms launch")
 
 
 def cells(row: Tally) -> tuple[str, ...]:
@@ -147,8 +168,10 @@ def cells(row: Tally) -> tuple[str, ...]:
     share = [f"{100 * n / pairs:.1f}" if row.equal_pairs else "-"
              for n in (row.static_proved, row.launch_proved)]
     right = f"{row.bytes_right}/{row.bytes_right + row.bytes_wrong}"
-    return (row.family, str(row.configs), str(row.bytes_classes), str(row.static_classes),
-            str(row.launch_classes), str(row.false_static + row.false_launch), *share,
+    return (row.family, str(row.configs), str(row.bytes_classes), str(row.refined),
+            str(row.static_classes), str(row.launch_classes),
+            str(row.false_static + row.false_launch), str(row.told_apart), str(row.defective),
+            *share,
             str(row.not_modelled), str(row.no_map), right, f"{row.static_ms:.0f}",
             f"{row.launch_ms:.0f}")
 

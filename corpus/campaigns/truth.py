@@ -30,7 +30,7 @@ from checker.replay.hashing import TAG
 from corpus.campaigns.common import Options, keep
 from corpus.campaigns.tally import HEADER, Tally, cells, tally, total
 from corpus.device import POISON
-from corpus.inputs import DRAWS, RAW
+from corpus.inputs import DRAWS, FORMATS, RAW
 from corpus.load import TruthRecord, load_truth, read_lines
 from corpus.pack import write_lines
 from corpus.pool import Lost, run_all
@@ -65,7 +65,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What samebits says of one job. ``maps``: a digest for each launch, empty where it refused."""
+    """What samebits says of one job. ``maps``: a digest for each launch, empty where it refused.
+
+    defect: a replay found a race or another defect: such a kernel is equal to nothing.
+    part: which part of its class of bytes witnesses put it in (``corpus.campaigns.excess``).
+    """
 
     name: str
     producer: str
@@ -83,6 +87,8 @@ class Found:
     bytes_wrong: tuple[str, ...] = ()
     bytes_refused: str = ""
     moved_below: tuple[str, ...] = ()
+    defect: bool = False
+    part: int = 0
 
 
 def jobs_of(records: Iterable[TruthRecord], draws: int, launches: int = 99) -> list[Job]:
@@ -124,20 +130,25 @@ def judge(job: Job) -> Found:
         signed = api.sign(job.text, isa=job.isa) if job.static else None
         static_ms = (time.perf_counter() - start) * 1e3
         program = api.program_of(job.text, isa=job.isa)
-        start, maps, reasons = time.perf_counter(), [], []
-        for facts in job.launches:
+        start, maps, reasons, defect = time.perf_counter(), [], [], False
+        for at, facts in enumerate(job.launches):
             result = replay(program, Launch.from_json(facts))
+            digest_at = result.digest if result.usable else ""
+            if result.unsupported is not None and result.unsupported.code == "data-dependent":
+                result, digest_at = _by_values(program, facts, at, result)
             reasons += [f"{r.code}: {r.message}" for r in result.reasons()]
             if result.nondeterministic:
                 reasons.append("nondeterministic")
-            maps.append(result.digest if result.usable else "")
+            defect |= bool(result.findings)
+            maps.append(digest_at)
         launch_ms = (time.perf_counter() - start) * 1e3 / max(1, len(job.launches))
         right, wrong, refused = _bytes(program, job) if job.draws and all(maps) else (0, (), "")
     except SamebitsError as error:
         return silent(job, f"error: {error}", moved)
     found = Found(job.name, job.producer, job.family, job.group, "", False, tuple(maps),
                   tuple(sorted(result.premises)), tuple(dict.fromkeys(reasons))[:4],
-                  job.text.count("\n"), static_ms, launch_ms, right, wrong, refused, moved)
+                  job.text.count("\n"), static_ms, launch_ms, right, wrong, refused, moved,
+                  defect)
     if signed is None:
         return found
     why = [f"opaque: {o.text}" for o in signed.opaque if o.reaches_output]
@@ -145,6 +156,25 @@ def judge(job: Job) -> Found:
     return replace(found, signature=signed.text, modelled=signed.modelled,
                    premises=tuple(sorted({*signed.premises, *result.premises})),
                    reasons=tuple(dict.fromkeys([*reasons, *why]))[:4])
+
+
+def _by_values(program: Any, facts: dict[str, Any], at: int, refused: ReplayResult
+               ) -> tuple[ReplayResult, str]:
+    """Replay with the integers of each of the truth's draws as launch facts; one joint digest."""
+    names = [a["buffer"] for a in facts["args"] if a and a.get("role") in ("in", "inout")
+             and "values" not in a and "init" not in a and a.get("dtype", "f") not in FORMATS]
+    digests: list[str] = []
+    for kind, seed in DRAWS if names else ():
+        inputs = draw_inputs(facts, at, kind, seed)
+        args = [a if not a or a.get("buffer") not in names else
+                {**a, "values": [int(v) for v in inputs[a["buffer"]]]} for a in facts["args"]]
+        result = replay(program, Launch.from_json({**facts, "args": args}))
+        if not result.usable:
+            return result, ""
+        digests.append(result.digest)
+    if not digests:
+        return refused, ""
+    return result, digest("u8", np.frombuffer("|".join(digests).encode(), np.uint8))
 
 
 def silent(job: Job, why: str, moved: tuple[str, ...]) -> Found:

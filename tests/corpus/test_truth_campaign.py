@@ -90,3 +90,30 @@ def test_a_real_record_is_judged_and_its_bytes_reproduced(tmp_path: Path) -> Non
     assert total(rows).configs == 2
     assert bars(rows).startswith("<svg")
     assert scatter(same).count("<circle") == 4
+
+
+def test_a_pair_that_a_witness_tells_apart_is_no_equal_pair() -> None:
+    jobs = [job(n, ("1",)) for n in "abc"]
+    results = [found("a", "s", "m"), found("b", "t", "n"), replace(found("c", "u", "o"), part=1)]
+    (row,) = tally(jobs, results)
+    assert (row.bytes_classes, row.refined, row.equal_pairs, row.told_apart) == (1, 2, 1, 2)
+    merged = [results[0], results[1], replace(found("c", "s", "m"), part=1)]
+    (row,) = tally(jobs, merged)
+    assert row.false_static == 1  # a witness speaks against a signature as the bytes do
+
+
+def test_a_kernel_with_a_defect_is_in_no_class_but_may_be_merged_wrongly() -> None:
+    jobs = [job("a", ("1",)), job("b", ("1",)), job("racy", ("1",)), job("other", ("2",))]
+    racy = replace(found("racy", "s", ""), defect=True)
+    results = [found("a", "s", "m"), found("b", "s", "m"), racy, found("other", "s", "")]
+    (row,) = tally(jobs, results)
+    assert (row.bytes_classes, row.equal_pairs, row.launch_proved) == (2, 1, 1)
+    assert (row.defective, row.defect_pairs) == (1, 2)
+    assert row.false_static == 3
+
+
+def test_integers_of_the_draws_are_the_launch_facts_of_what_depends_on_data() -> None:
+    jobs = [replace(j, static=False) for j in spread(jobs_of(load_truth("histogram"), 0), 2)]
+    results = [judge(replace(j, launches=j.launches[1:2], digests=j.digests[1:2])) for j in jobs]
+    assert results[0].maps[0]
+    assert results[0].maps == results[1].maps

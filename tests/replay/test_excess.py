@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from checker.launch import Launch
 from checker.lower import lower
 from checker.parse import parse
 from checker.witness import find_witness
-from corpus.campaigns.excess import classes_of, separate, tabulate
+from corpus.campaigns.excess import classes_of, separate, tabulate, with_parts
 from corpus.campaigns.truth import Found, Job
 from tests.replay.listing import facts, text
 
@@ -65,3 +66,13 @@ def test_signs_of_zeros_and_lone_infinities_are_among_the_inputs() -> None:
         found = find_witness(programs[0], programs[other], launch, launch, draws=draws)
         assert found is not None
         assert found.kind == kind
+
+
+def test_parts_go_back_into_what_was_found() -> None:
+    jobs = [_job("left", LEFT), _job("right", RIGHT), _job("again", LEFT), _job("no map", LEFT),
+            _job("racy", LEFT)]
+    found = [_found(j, m) for j, m in zip(jobs, ("a", "b", "a", "", ""), strict=True)]
+    found[-1] = replace(found[-1], defect=True)
+    classes = classes_of(jobs, found, 8)
+    parts = with_parts(jobs, found, classes, [separate(c) for c in classes])
+    assert [f.part for f in parts] == [0, 1, 0, 0, 0]
