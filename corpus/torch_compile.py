@@ -47,8 +47,8 @@ class Caught:
     """One compiled configuration and the launches seen of it."""
 
     name: str
+    model: str
     text: str
-    source: str
     knobs: dict[str, Any]
     launches: list[dict[str, Any]] = field(default_factory=list)
 
@@ -59,14 +59,14 @@ class Catcher:
     def __init__(self) -> None:
         self.found: dict[str, Caught] = {}
         self.reasons: dict[str, str] = {}
-        self.label = ""
+        self.model, self.setting = "", ""
 
     def see(self, tuner: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Record every configuration of a tuner, as it would be launched with these arguments."""
         for launcher in tuner.launchers:
             kernel = next((r.kernel for r in tuner.compile_results
                            if r.config is launcher.config), None)
-            name = f"{self.label}.{tuner.fn.__name__}"
+            name = f"{self.model}-{self.setting}.{tuner.fn.__name__}"
             try:
                 if kernel is None:
                     raise LookupError("the launcher's kernel is not among the compiled ones")
@@ -76,40 +76,46 @@ class Catcher:
 
     def _keep(self, name: str, tuner: Any, launcher: Any, kernel: Any, args: Sequence[Any],
               kwargs: Mapping[str, Any]) -> None:
-        text = kernel.asm["ptx"]
-        config = launcher.config
-        knobs = {**config.kwargs, "num_stages": config.num_stages, "num_warps": config.num_warps}
-        key = f"{name}/{hashlib.sha256(text.encode()).hexdigest()}/{sorted(knobs.items())}"
+        text, knobs = kernel.asm["ptx"], knobs_of(tuner, launcher)
+        key = f"{name}/{digest(text)}/{sorted(knobs.items())}"
         facts = launch_facts(tuner, launcher, kernel, args, kwargs)
-        kept = self.found.setdefault(key, Caught(name, text, source_of(tuner), knobs))
+        kept = self.found.setdefault(key, Caught(name, self.model, text, knobs))
         if facts not in kept.launches and len(kept.launches) < LAUNCHES:
             kept.launches.append(facts)
 
     def rows(self, producer: str) -> Iterator[dict[str, Any]]:
-        """The kernels in the form of ``corpus.load``; launches of one kernel share their names."""
+        """The kernels in the form of ``corpus.load``; a model's kernels are one group."""
         for kept in self.found.values():
             knobs = "_".join(f"{short(k)}{v}" for k, v in sorted(kept.knobs.items()))
             target = re.search(r"^\.target\s+(sm_\d+)", kept.text, re.M)
             if target is None:
                 continue
-            shape = group_of("torch_compile", kept.launches)
-            whose = hashlib.sha256(kept.source.encode()).hexdigest()[:8]
-            yield {"name": f"torch_compile.{kept.name}-{knobs}-{whose}-{target[1]}",
+            yield {"name": f"torch_compile.{kept.name}-{knobs}-{digest(kept.text)}-{target[1]}",
                    "isa": "ptx", "text": kept.text,
                    "config": {"family": "torch_compile", "variant": kept.name,
                               "knobs": kept.knobs, "target": target[1], "producer": producer,
-                              "group": f"{shape}{whose}"},
+                              "group": group_of(kept.model, kept.launches)},
                    "launches": kept.launches}
+
+
+def digest(text: str) -> str:
+    """A short name for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def knobs_of(tuner: Any, launcher: Any) -> dict[str, Any]:
+    """A configuration's knobs: its arguments, its options, and the literals of a template."""
+    source = str(tuner.fn.src)
+    known = dict(re.findall(r"^\s+(\w+)\s*:\s*tl\.constexpr\s*=\s*([\w.]+)\s*$", source, re.M))
+    known.pop("ACC_TYPE", None)
+    config = launcher.config
+    return {**known, **config.kwargs, "num_stages": config.num_stages,
+            "num_warps": config.num_warps}
 
 
 def short(knob: str) -> str:
     """A knob's name as the corpus writes it in names of kernels."""
     return {"num_warps": "w", "num_stages": "s"}.get(knob, knob.replace("BLOCK", "B"))
-
-
-def source_of(tuner: Any) -> str:
-    """The kernel's Triton function without its name: one text for all of its configurations."""
-    return re.sub(r"def \w+", "def kernel", str(tuner.fn.src), count=1)
 
 
 def grid_of(launcher: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[int]:
@@ -283,7 +289,7 @@ def capture(seed: int = 0) -> tuple[list[dict[str, Any]], dict[str, str]]:
         for setting, options in SETTINGS.items():
             for name, (function, given, backward) in models().items():
                 torch._dynamo.reset()
-                catcher.label = f"{name}-{setting}"
+                catcher.model, catcher.setting = name, setting
                 generator = torch.Generator(device="cuda").manual_seed(seed)
                 args = given(generator)
                 if backward:
@@ -295,7 +301,7 @@ def capture(seed: int = 0) -> tuple[list[dict[str, Any]], dict[str, str]]:
                             out.float().sum().backward()
                     torch.cuda.synchronize()
                 except Exception as error:  # a compiler may raise anything; the reason is kept
-                    catcher.reasons[catcher.label] = f"{type(error).__name__}: {error}"[:300]
+                    catcher.reasons[f"{name}-{setting}"] = f"{type(error).__name__}: {error}"[:300]
     producer = f"torch {torch.__version__} inductor, triton {triton.__version__}"
     rows: dict[str, dict[str, Any]] = {}
     for row in catcher.rows(producer):

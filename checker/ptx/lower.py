@@ -334,7 +334,9 @@ class _Lowering:
             grown = not moved <= policies
             policies |= moved
         makers = [i for i, op in enumerate(self.ops) if policies.intersection(op.dst)]
-        copies = {i for i in makers if self.ops[i].name == "mov" and self.ops[i].src[0] in policies}
+        # Triton starts a policy's register at zero.
+        copies = {i for i in makers if self.ops[i].name == "mov"
+                  and (self.ops[i].src[0] in policies or isinstance(self.ops[i].src[0], Const))}
         read = any(policies.intersection(op.src) for i, op in enumerate(self.ops)
                    if i not in copies)
         kept = any(i not in copies and self.ops[i].attr != "cache_policy" for i in makers)

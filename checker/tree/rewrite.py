@@ -146,6 +146,10 @@ class Scope:
         """Return the pairs (lane[j], context of pair picked[j])."""
         return Scope(self.rewriter, self.region, self.mask, lane, self.number[picked], self.sure)
 
+    def over(self, lane: Numbers, number: Numbers) -> Scope:
+        """Return the pairs (lane[j], number[j]) under the same columns."""
+        return Scope(self.rewriter, self.region, self.mask, lane, number, self.sure)
+
     def of(self, node: Node) -> Hash:
         """Return a node's hash for each pair, [2, 1 | pairs] ([2, k, 1 | pairs] for a row)."""
         return self.rewriter.fetch(self, node)[0]

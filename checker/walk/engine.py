@@ -46,7 +46,7 @@ class Engine:
         self.lanes = total if self.known_block else 1
         self.forest = Forest(self.lanes, min(max_nodes, max(60_000, MAX_CELLS // self.lanes)),
                              divisible)
-        self.forest.deadline = time.monotonic() + seconds
+        self.forest.deadline = time.process_time() + seconds
         self.values = Values(self.forest)
         self.logic = Logic(self.values)
         self.ints = Ints(self.values, self.logic)
@@ -356,10 +356,21 @@ class Engine:
         value = self._wide(op.src[0])
         if value.width > source:
             value = self.values.extract(value, 0, source)
-        poly = self.values.poly(value, source)
+        poly = self.values.poly(self._guarded(value), source)
         widen = self.values.sext if op.name == "sext" or (
             width > source >= 32 and self.nonnegative(poly)) else self.values.zext
         self.put(op.dst[0], widen(poly, source, width))
+
+    def _guarded(self, value: Value) -> Value:
+        """Return what a value is where the guard holds: a narrow load is two guarded operations."""
+        node = value.atom() if isinstance(value, Poly) else value
+        if node is not None and node.op == "select":
+            p, a, b = node.args
+            if p is self.guard:
+                return a
+            if p is self.logic.negate(self.guard):
+                return b
+        return value
 
     def _trunc(self, op: Op) -> None:
         source, width = op.attr

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,7 @@ def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,
     divisible: scalar parameters (argN) to take for multiples of 16, as a compiler was told; the
     result lists the premise for those it made use of.
     """
-    started = time.monotonic()
+    started = time.process_time()
     engine: Engine | None = None
     try:
         engine = Engine(program, seconds, max_nodes, divisible)
@@ -54,7 +56,7 @@ def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,
         result = _text_result(program, engine, "fuel", "nesting too deep", -1)
     except Exception as err:  # our own defect: the kernel still gets a sound answer
         result = _text_result(program, engine, "internal", f"{type(err).__name__}: {err}", -1)
-    result.millis = 1000 * (time.monotonic() - started)
+    result.millis = 1000 * (time.process_time() - started)
     return result
 
 
@@ -80,10 +82,10 @@ def _result(engine: Engine, groups: list[OutputGroup]) -> WalkResult:
     modelled = not (reached or undefined or found.unmodelled or in_place or found.nondeterministic
                     or any(code in _RACES for _s, code, _m in found.findings)
                     or engine.program.findings)
-    count = sum(e.count for g in groups for e in g.elements)
+    elements = sum(e.count for g in groups for e in g.elements)
     return WalkResult(engine.program, digest, modelled, groups, opaque, premises, tuple(findings),
                       found.nondeterministic or undefined, "", engine.forest,
-                      f"{len(groups)} buffers, {count} elements a block, "
+                      f"{len(groups)} buffers, {elements} elements a block, "
                       f"{len(engine.forest.nodes)} nodes")
 
 
@@ -145,20 +147,33 @@ def _reach_slot(slot: Slot, sites: set[int], seen: dict[Node, Any]) -> bool:
 
     Inside a loop a condition that speaks of its counter or running values is never known to hold.
     """
-    roots = [slot.value, slot.guard, *(a for m in slot.address.terms for a in m)]
-    work: list[tuple[Node, Scope, int]] = [(n, slot.scope, 0) for n in roots if n.tainted]
+    start, lanes = slot.scope, slot.scope.rewriter.lanes
+    pending: dict[tuple[Node, int], list[Any]] = {}
+    # Parents before their parts, so that a value is looked at once for all that ask for it.
+    order: list[tuple[int, int, int, Node]] = []
+    turn = count()
+
+    def ask(node: Node, scope: Scope, bound: int) -> None:
+        if node.tainted:
+            waiting = pending.setdefault((node, bound), [])
+            if not waiting:
+                heappush(order, (-node.serial, bound, next(turn), node))
+            waiting.append(scope.number * lanes + scope.lane)
+
+    for root in (slot.value, slot.guard, *(a for m in slot.address.terms for a in m)):
+        ask(root, start, 0)
     undefined = False
-    while work:
-        node, scope, bound = work.pop()
-        keys = scope.number * scope.rewriter.lanes + scope.lane
+    while order:
+        _, bound, _, node = heappop(order)
+        keys = np.unique(np.concatenate(pending.pop((node, bound))))
         if node in seen:
-            fresh = np.flatnonzero(~np.isin(keys, seen[node]))
-            if not len(fresh):
+            keys = np.setdiff1d(keys, seen[node], assume_unique=True)
+            if not len(keys):
                 continue
             seen[node] = np.union1d(seen[node], keys)
-            scope = scope.shift(scope.lane[fresh], fresh)
         else:
-            seen[node] = np.unique(keys)
+            seen[node] = keys
+        scope = start.over(keys % lanes, keys // lanes)
         if node.op == "undef":
             undefined = True
         elif node.op == "opaque":
@@ -166,7 +181,8 @@ def _reach_slot(slot: Slot, sites: set[int], seen: dict[Node, Any]) -> bool:
         if node.op == "fold":
             for symbol in (node.extra.counter, *node.extra.phis):
                 bound |= symbol.deps & ~LOW_BITS
-        work.extend((k, inner, bound) for k, inner in _reach_kids(node, scope, bound) if k.tainted)
+        for kid, inner in _reach_kids(node, scope, bound):
+            ask(kid, inner, bound)
     return undefined
 
 

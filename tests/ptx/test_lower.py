@@ -224,6 +224,10 @@ def test_cache_policies_vanish_unless_their_value_is_used() -> None:
     assert names(program(make + hint)) == ["nop", "nop", "load"]
     used = names(program(make + hint + " st.global.b64 [%rd3], %rd2;"))
     assert used == ["special", "mov", "load", "store"]
+    # Triton sets the policy's register to zero first.
+    assert names(program("mov.u64 %rd1, 0x0; " + make + hint)) == ["nop", "nop", "nop", "load"]
+    sums = names(program("add.u64 %rd1, %rd3, 1; " + make + hint))
+    assert sums == ["iadd", "special", "mov", "load"]
 
 
 def test_calls_that_multiply_end_as_opaque(monkeypatch: pytest.MonkeyPatch) -> None:

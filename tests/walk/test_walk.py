@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from checker.tree import same
+from checker.tree.nodes import Node
+from checker.tree.rewrite import Scope
+from checker.walk import run
 from tests.figure4 import listing
 from tests.walk.kernels import elementwise, equal, text, walked
 
@@ -157,6 +160,42 @@ def test_the_condition_of_a_choice_reaches_the_output(test: str) -> None:
                         "    selp.f32 %f3, %f1, %f2, %p2; st.global.f32 [%rd6], %f3;"))
     assert found.modelled == bool(test)
     assert [f.code for f in found.findings] == ([] if test else ["undefined"])
+
+
+@pytest.mark.parametrize("before", ["mov.u16 %h1, 0;", ""])
+@pytest.mark.parametrize("guard", ["%p1", "!%p1"])
+def test_a_narrow_load_under_a_guard_is_written_where_it_is_read(before: str, guard: str) -> None:
+    """A narrow load is two operations, the load and its widening, under one guard."""
+    found = walked(text(
+        "    cvt.u64.u32 %rd4, %r2; add.s64 %rd5, %rd1, %rd4; mul.wide.u32 %rd6, %r2, 4;\n"
+        "    add.s64 %rd7, %rd2, %rd6; add.s64 %rd8, %rd3, %rd6; setp.lt.u32 %p1, %r3, 12;\n"
+        f"    {before} @{guard} ld.global.b8 %h1, [%rd5]; and.b16 %h2, %h1, 255;\n"
+        "    ld.global.f32 %f1, [%rd7]; setp.eq.b16 %p2, %h2, 0;\n"
+        "    selp.f32 %f2, %f1, 0f00000000, %p2; st.global.f32 [%rd8], %f2;"))
+    assert found.modelled == bool(before)
+    assert [f.code for f in found.findings] == ([] if before else ["undefined"])
+
+
+def test_a_value_is_looked_at_once_for_all_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load under a condition, then a butterfly: its tree is shared, and so is the look at it."""
+    seen: list[object] = []
+    look = run._reach_kids
+
+    def counted(node: Node, scope: Scope, bound: int) -> list[tuple[Node, Scope]]:
+        seen.append(node)
+        return look(node, scope, bound)
+
+    monkeypatch.setattr(run, "_reach_kids", counted)
+    steps = "\n".join(
+        f"    shfl.sync.bfly.b32 %f2, %f1, {d}, 31, -1; add.f32 %f1, %f1, %f2;\n"
+        f"    mul.f32 %f2, %f1, %f1; add.f32 %f1, %f1, %f2;" for d in (16, 8, 4, 2, 1))
+    found = walked(text(
+        "    mul.wide.u32 %rd4, %r2, 4; add.s64 %rd5, %rd1, %rd4; add.s64 %rd6, %rd3, %rd4;\n"
+        "    and.b32 %r4, %r2, 7; setp.lt.u32 %p1, %r4, 5; @%p1 ld.global.f32 %f1, [%rd5];\n"
+        f"    selp.f32 %f1, %f1, 0f3F800000, %p1;\n{steps}\n"
+        "    setp.eq.u32 %p2, %r2, 0; @%p2 st.global.f32 [%rd3], %f1;"))
+    assert found.modelled
+    assert len(seen) == len(set(seen)) > 20
 
 
 def test_float_atomics_have_no_fixed_bits() -> None:
