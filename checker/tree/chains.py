@@ -38,7 +38,7 @@ def one_step(rewriter: Rewriter, fold: Fold) -> Fold:
         return fold
     chain = _chain(fold)
     speed = _speed(fold)
-    if chain is None or len(chain) < 2 or speed is None:
+    if chain is None or len(chain) < 2 or speed is None or not _keep(chain, fold.inits[0]):
         return fold
     kinds = [(node.op, node.attr) for node in chain]
     for m in range(1, len(chain) // 2 + 1):
@@ -76,11 +76,27 @@ def _chain(fold: Fold) -> list[Node] | None:
 def _carries(node: Node) -> bool:
     """Tell whether x -> op(x, ...) keeps an x that is not -0 so, and x where it adds zeros."""
     if node.op == "mma":
-        return bool(node.extra.never_makes_minus_zero and node.extra.keeps_accumulator)
+        return _never_minus_zero(node)
     mode = node.extra
     return node.op == "fadd" and isinstance(mode, FloatMode) and mode.denorm == "keep" \
         and mode.rnd in ("rn", "rz") \
         and not (mode.saturate or mode.relu or mode.xorsign_abs)
+
+
+def _never_minus_zero(node: Node) -> bool:
+    """Tell whether a matrix step of zeros on zero gives zero, and no other step gives -0."""
+    return bool(node.extra.never_makes_minus_zero) or node.extra.kind in ("int", "int_sat")
+
+
+def _keep(chain: list[Node], init: Node) -> bool:
+    """Tell whether steps of zeros keep the accumulators that a chain's steps have.
+
+    Some cut the accumulator first: that changes none which is 0 or came out of such a step.
+    """
+    if all(n.op != "mma" or n.extra.keeps_accumulator for n in chain):
+        return True
+    zero = init.op == "int" and init.poly is not None and not init.poly.terms
+    return zero and all(n.op == "mma" and n.attr == chain[0].attr for n in chain)
 
 
 def _speed(fold: Fold) -> int | None:
@@ -109,11 +125,12 @@ def _alike(rewriter: Rewriter, fold: Fold, chain: list[Node], m: int, ratio: int
     """Tell whether the j-th m operations at counter (c - j) / ratio are the same for all j."""
     phi = fold.phis[0]
     operands = [[a for a in node.args if not a.deps & phi.deps] for node in chain]
-    seen: dict[Any, Hash] = rewriter.plans.setdefault(("alike", fold.counter, ratio), {})
+    cond = fold.throughout()
+    seen: dict[Any, Hash] = rewriter.plans.setdefault(("alike", fold.counter, ratio, cond), {})
     missing = [(a, i // m) for i, found in enumerate(operands) for a in found
                if (a, i // m) not in seen]
     if missing:
-        scopes: list[Scope] = [rewriter.inside(fold.counter, ratio, j) for j in range(ratio)]
+        scopes: list[Scope] = [rewriter.inside(fold.counter, ratio, j, cond) for j in range(ratio)]
         for a, j in missing:
             scopes[j].need(a)
         rewriter.run()
@@ -170,8 +187,7 @@ class _Beyond:
         if node.op == "pack":
             return all(self._zero(a, j, lanes) for a in node.args)
         if node.op == "mma":  # zeros times zeros on zero
-            return node.extra.never_makes_minus_zero and all(
-                self._zero(a, j, lanes) for a in node.args)
+            return _never_minus_zero(node) and all(self._zero(a, j, lanes) for a in node.args)
         if node.op == "select":
             p, a, b = node.args
             return (self._zero(b, j, lanes) and self._fails(p, j, lanes)) or (

@@ -63,7 +63,7 @@ def needs(node: Node, scope: Scope) -> None:
     elif node.op == "fold":
         node.extra.needs(scope)
     else:
-        if node.op == "select" and scope.rewriter.facts is not None:
+        if node.op == "select" and scope.informed:
             _need_members(node.args[0], scope)
         for kid in node.args:
             scope.need(kid)
@@ -132,7 +132,7 @@ def compute(node: Node, scope: Scope) -> tuple[Hash, Hash | None]:
     if op in GROUPED:
         return join_group(node, [(scope.of(a), _group_sum(a, node.op, node.attr, scope))
                                  for a in node.args])
-    if op == "select" and scope.rewriter.facts is not None:
+    if op == "select" and scope.informed:
         p, a, b = node.args
         return hash_select(node.width, _left(p, scope), scope.of(a), scope.of(b)), None
     if op == "ge0":

@@ -54,6 +54,14 @@ class Fold:
         """Every node inside."""
         return [*self.inits, *self.steps, self.cond, self.out]
 
+    def throughout(self) -> Node | None:
+        """Return what holds whenever a step is taken (its value looks at nothing afterwards)."""
+        running = 0
+        for p in self.phis:
+            running |= p.deps & ~LOW_BITS
+        return self.cond if self.form == "while" and self.out in self.phis \
+            and not self.cond.deps & running else None
+
     def needs(self, scope: Scope) -> None:
         """Ask for everything outside the loop that its value is made of."""
         Body(self, scope).needs()
@@ -100,7 +108,8 @@ class Body:
         self.bits = self.around.bits if self.around is not None else 0
         for p in fold.phis:
             self.bits |= p.deps & ~LOW_BITS
-        self.region = scope.region.inside(fold.counter, f"kappa level {fold.level}", fold.ratio)
+        self.region = scope.region.inside(fold.counter, f"kappa level {fold.level}", fold.ratio,
+                                          cond=fold.throughout())
         self.plan = self._plan()
         self.memo: dict[Node, tuple[Hash, Hash | None]] = {}
         self.classes: Hash = key("no classes")

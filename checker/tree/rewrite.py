@@ -64,26 +64,33 @@ class Region:
     """The outside of all loops, or the inside of one: there its counter has a name by level.
 
     pivot: where the nodes' counter stands for (c - offset) / scale, c being the loop's own.
+    plain: the same region with the counter at offset 0 and nothing known; cond: what holds there
+    in every iteration (None: not known), told of the nodes' counter.
     """
 
     def __init__(self, outer: Region | None = None, counter: Node | None = None,
-                 name: Hash | None = None, pivot: Pivot | None = None) -> None:
+                 name: Hash | None = None, pivot: Pivot | None = None,
+                 plain: Region | None = None, cond: Node | None = None) -> None:
         self.outer = outer
         self.counter = counter
         self.name = name
         self.pivot = pivot
+        self.plain, self.cond = plain, cond
+        self.known: list[tuple[Facts, Any]] | None = None
         self.bits = counter.deps & ~LOW_BITS if counter is not None else 0
         self.tables: dict[Node, _Table] = {}
         self.pending: dict[Node, list[Numbers]] = {}
         self.counted: dict[Any, Region] = {}
 
-    def inside(self, counter: Node, name: str, ratio: int = 1, offset: int = 0) -> Region:
+    def inside(self, counter: Node, name: str, ratio: int = 1, offset: int = 0,
+               cond: Node | None = None) -> Region:
         """Return the region inside a loop with this counter, made once."""
-        made = self.counted.get((counter, name, ratio, offset))
+        what = counter, name, ratio, offset, cond
+        made = self.counted.get(what)
         if made is None:
             pivot = Pivot(counter, counter, ratio, offset) if ratio > 1 or offset else None
-            made = self.counted[(counter, name, ratio, offset)] = Region(
-                self, counter, key(name), pivot)
+            plain = self.inside(counter, name, ratio) if cond is not None else None
+            made = self.counted[what] = Region(self, counter, key(name), pivot, plain, cond)
         return made
 
     def pivot_of(self, atom: Node) -> Pivot | None:
@@ -195,12 +202,17 @@ class Scope:
 
     def facts(self) -> list[tuple[Facts, Any]]:
         """Return the known conditions: the facts and, for each pair, a number (-1: none)."""
-        facts = self.rewriter.facts
+        facts, loops = self.rewriter.facts, self.rewriter.loop_facts(self.region)
         if facts is None:
-            return []
+            return loops
         contexts = self.rewriter.contexts
-        return [(facts, contexts.column(self.mask, column, self.number))
-                for column in facts.columns if self.mask >> column & 1]
+        return [*loops, *((facts, contexts.column(self.mask, column, self.number))
+                          for column in facts.columns if self.mask >> column & 1)]
+
+    @property
+    def informed(self) -> bool:
+        """Whether conditions may be known here."""
+        return self.rewriter.facts is not None or bool(self.rewriter.loop_facts(self.region))
 
 
 class Rewriter:
@@ -354,11 +366,35 @@ class Rewriter:
         mask = (1 << self.contexts.table.shape[1]) - 1
         return Scope(self, self.root, mask, lane, self.contexts.projection(mask)[0][context], sure)
 
-    def inside(self, counter: Node, ratio: int, offset: int) -> Scope:
+    def inside(self, counter: Node, ratio: int, offset: int, cond: Node | None) -> Scope:
         """Return all lanes inside a loop whose counter stands for (c - offset) / ratio."""
         scope = self.everywhere()
-        scope.region = self.root.inside(counter, "kappa", ratio, offset)
+        scope.region = self.root.inside(counter, "kappa", ratio, offset, cond)
         return scope
+
+    def loop_facts(self, region: Region) -> list[tuple[Facts, Any]]:
+        """Return what holds in every iteration of the loops around, the same for all pairs."""
+        if region.known is None:
+            region.known = [] if region.outer is None else list(self.loop_facts(region.outer))
+            fact = self._loop_fact(region)
+            if fact is not None:
+                region.known.append((fact, np.zeros(1, dtype=np.int64)))
+        return region.known
+
+    def _loop_fact(self, region: Region) -> Facts | None:
+        cond, plain = region.cond, region.plain
+        if cond is None or plain is None or cond.poly is None or cond.op != "ge0" \
+                or not cond.uniform:
+            return None
+        for atom in {a for m in cond.poly.terms for a in m}:
+            home = self.home(plain, atom)
+            if home is not None and atom is not home.counter and atom not in self.symbols:
+                return None  # depends on the element
+        first = np.zeros(1, dtype=np.int64)
+        parts = evaluate.split(Scope(self, plain, 0, first, first), cond.poly)
+        if parts is None or parts[0].shape[1] > 1 or len(parts[2]) > 1:
+            return None
+        return Facts(parts[0], np.ones(1, dtype=bool), parts[0], parts[2], {})
 
     def h(self, node: Node) -> Hash:
         """Return the hash of a node in every lane under the first context, [2, 1 | lanes]."""

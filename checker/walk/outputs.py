@@ -298,7 +298,7 @@ def group_outputs(engine: Engine) -> list[OutputGroup]:
 
 
 def _holds_matrix(value: Node) -> bool:
-    """Tell whether a value comes out of matrix steps, by an instruction or multiply-adds in turn."""
+    """Tell whether a value comes out of matrix steps, or of multiply-adds in their place."""
     seen: set[Node] = set()
     work = [value]
     while work:

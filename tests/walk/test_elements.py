@@ -72,7 +72,7 @@ def test_rows_that_share_a_test() -> None:
 
 @pytest.mark.parametrize("twin", [
     _rows(shift=(0, 4, 8, 16)),  # the next group
-    _rows(shift=(0, 4, 8, -4)),  # the one before
+    _rows(shift=(0, 4, 24, 12)),
     _rows(shift=(0, 0, 0, 0), row=(0, 4, 8, 16)),
     _rows(row=(0, 4, 12, 8)),
 ])
