@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from checker.tree.folds import Fold
     from checker.tree.rewrite import Rewriter, Scope
 
-__all__ = ["one_step"]
+__all__ = ["keep", "one_step"]
 
 MAX_CHAIN = 256
+_HAVE_ZERO = frozenset({"f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2"})  # no bit set: +0
 
 
 def one_step(rewriter: Rewriter, fold: Fold) -> Fold:
@@ -38,7 +39,7 @@ def one_step(rewriter: Rewriter, fold: Fold) -> Fold:
         return fold
     chain = _chain(fold)
     speed = _speed(fold)
-    if chain is None or len(chain) < 2 or speed is None or not _keep(chain, fold.inits[0]):
+    if chain is None or len(chain) < 2 or speed is None or not keep(chain, fold.inits[0]):
         return fold
     kinds = [(node.op, node.attr) for node in chain]
     for m in range(1, len(chain) // 2 + 1):
@@ -88,7 +89,7 @@ def _never_minus_zero(node: Node) -> bool:
     return bool(node.extra.never_makes_minus_zero) or node.extra.kind in ("int", "int_sat")
 
 
-def _keep(chain: list[Node], init: Node) -> bool:
+def keep(chain: list[Node], init: Node) -> bool:
     """Tell whether steps of zeros keep the accumulators that a chain's steps have.
 
     Some cut the accumulator first: that changes none which is 0 or came out of such a step.
@@ -184,7 +185,8 @@ class _Beyond:
             looked = table[:, lanes].reshape(-1, 2)
             return all(self._zero(a, j, np.unique(looked[looked[:, 0] == i, 1]))
                        for i, a in enumerate(node.args))
-        if node.op == "pack":
+        if node.op == "pack" or (node.op == "fcvt" and node.extra.src in _HAVE_ZERO
+                                 and node.extra.dst in _HAVE_ZERO):
             return all(self._zero(a, j, lanes) for a in node.args)
         if node.op == "mma":  # zeros times zeros on zero
             return _never_minus_zero(node) and all(self._zero(a, j, lanes) for a in node.args)

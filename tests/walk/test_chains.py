@@ -1,0 +1,86 @@
+"""Blocks of k of integer and fp8 products: chains of steps, where steps of zeros change nothing."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from checker.api import program_of
+from checker.tree.chains import keep
+from checker.tree.nodes import Forest, Node
+from checker.tree.result import WalkResult
+from checker.tree.signature import same
+from checker.walk.run import walk
+from corpus.load import load_truth
+
+
+@cache
+def _texts(family: str) -> dict[str, str]:
+    return {r.kernel.name: r.kernel.text for r in load_truth(family.split(".")[0])}
+
+
+def _text(family: str, name: str) -> str:
+    return _texts(family)[f"{family}-{name}-sm_90"]
+
+
+@cache
+def _walked(text: str) -> WalkResult:
+    return walk(program_of(text), seconds=600)
+
+
+INTEGER = "w8a8.row_then_column"
+FP8 = "gemm_fp8.e4m3"
+
+
+@pytest.mark.parametrize(("family", "one", "two"), [
+    (INTEGER, "BK32_BM32_BN32_EPILOGUE0_fuse0_s1_w2", "BK64_BM32_BN32_EPILOGUE0_fuse0_s1_w2"),
+    (FP8, "BK32_BM64_BN32_IMPRECISE0_s1_w4", "BK64_BM64_BN32_IMPRECISE0_s1_w4"),
+])
+def test_blocks_of_k(family: str, one: str, two: str) -> None:
+    narrow, wide = _walked(_text(family, one)), _walked(_text(family, two))
+    assert same(narrow, wide) == (True, ())
+
+
+def test_steps_of_zeros_make_minus_zero_plus_zero() -> None:
+    made = []
+    for name in ("BK32_BM64_BN32_IMPRECISE0_s1_w4", "BK64_BM64_BN32_IMPRECISE0_s1_w4"):
+        text, count = re.subn(r"(mov\.b32\s+%r\d+, )0f00000000;", r"\g<1>0f80000000;",
+                              _text(FP8, name))
+        assert count
+        made.append(_walked(text))
+    assert all(m.modelled for m in made)
+    assert not same(*made)[0]
+
+
+def test_steps_that_cut_their_accumulator_keep_what_came_out_of_them() -> None:
+    """They keep 13 fraction bits: beyond the end of k, 1 + 2**-20 would lose its tail."""
+    forest = Forest(1)
+    zero, other = forest.literal(32, 0), forest.literal(32, 0x3F800001)
+    a = forest.make("krow", "2", args=(zero,), table=np.zeros((2, 1, 2), dtype=np.int64))
+
+    def step(acc: Node, kind: str, keeps: bool) -> Node:
+        model = SimpleNamespace(keeps_accumulator=keeps)
+        return forest.make("mma", f"{kind}|a|b|sum|", args=(acc, a, a), extra=model)
+
+    cut = step(zero, "cut", False)
+    assert keep([cut, step(cut, "cut", False)], zero)
+    assert not keep([cut, step(cut, "cut", False)], other)
+    assert not keep([cut, step(cut, "whole", True)], zero)
+    whole = step(zero, "whole", True)
+    assert keep([whole, step(whole, "whole", True)], other)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_tail_of_integers_that_is_not_masked_is_no_tail(which: int) -> None:
+    wide = _text(INTEGER, "BK64_BM32_BN32_EPILOGUE0_fuse0_s1_w2")
+    size = re.findall(r"ld\.param\.b32\s+(%r\d+), \[w8a8_param_8\]", wide)
+    assert len(size) == 1, size
+    bounds = list(re.finditer(rf"setp\.lt\.s32\s+%p\d+, %r\d+, ({size[0]});", wide))
+    at = bounds[which]
+    unbounded = wide[:at.start(1)] + "1073741824" + wide[at.end(1):]
+    found = _walked(unbounded)
+    assert not found.modelled or found.digest != _walked(wide).digest
