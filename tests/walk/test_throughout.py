@@ -61,9 +61,9 @@ def test_a_test_that_the_loop_makes_is_none() -> None:
     assert equal(_own(), _passed())
 
 
-@pytest.mark.parametrize("late", [1, -1, 2, -4])
+@pytest.mark.parametrize("late", [1, 2, 5])
 def test_a_test_of_another_row_stays(late: int) -> None:
-    """Row 0 under `k + 1 < n` is a test; under `k - 1 < n` row 1 has none either."""
+    """Row 0 under `k + 1 < n` is a test."""
     assert equal(_own(late), _passed(late))
     assert not equal(_own(), _passed(late))
     assert not equal(_own(late), _passed())
