@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import xxhash
@@ -43,8 +43,8 @@ from checker.witness import find_witness
 
 __all__ = [
     "Examined", "by_replay", "classify", "compare", "compare_at", "coverage", "examine",
-    "kernels_in", "outline", "partition", "program_of", "replay_first", "replay_kernel", "sign",
-    "to_sign", "tree_text",
+    "kernels_in", "look_again", "outline", "partition", "program_of", "replay_first",
+    "replay_kernel", "sign", "to_sign", "tree_text",
 ]
 
 # Codes of findings that say "the walk could not", not "the kernel is wrong".
@@ -72,8 +72,9 @@ def program_of(text: str, *, isa: str | None = None, kernel: str | None = None,
 
 @lru_cache(maxsize=8)
 def _walked(text: str, isa: str | None, kernel: str | None, file: str,
-            assume: tuple[str, ...] = ()) -> WalkResult:
-    return walk(program_of(text, isa=isa, kernel=kernel, assume=assume, file=file))
+            assume: tuple[str, ...] = (), divisible: tuple[str, ...] = ()) -> WalkResult:
+    program = program_of(text, isa=isa, kernel=kernel, assume=assume, file=file)
+    return walk(program, divisible=divisible)
 
 
 def sign(text: str, *, isa: str | None = None, kernel: str | None = None,
@@ -134,8 +135,10 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
             file_b: str = "<b>") -> Verdict:
     """Decide whether two kernels return the same bits.
 
-    launch_b defaults to launch_a. strict: an ambiguous contraction is not taken as a premise.
-    assume: what is declared of arguments, such as `pow2:sa,sw`; no witness is looked for then.
+    launch_b defaults to launch_a. Where the canonical forms differ, they are compared once more
+    under what either kernel shows of sizes (premise `divisible`). strict: an ambiguous contraction
+    is not taken as a premise. assume: what is declared of arguments, such as `pow2:sa,sw`; no
+    witness is looked for then.
     """
     declared = positions(assume, None if launch_a is None else Launch.from_json(launch_a))
     one = _walked(a, isa_a, kernel_a, file_a, declared)
@@ -157,6 +160,13 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
     proved, differences = same(one, two)
     if proved and not broken:
         return _verdict("equal", "static", premises, [], sig_a, sig_b)
+    sizes = tuple(sorted({*one.shows, *two.shows}))
+    if sizes and not proved and one.modelled and two.modelled:
+        again = (_walked(a, isa_a, kernel_a, file_a, declared, sizes),
+                 _walked(b, isa_b, kernel_b, file_b, declared, sizes))
+        assumed_too = premises.union(*(w.premises for w in again))
+        if same(*again)[0] and not _broken_premises(assumed_too, launch_a, launch_b):
+            return _verdict("equal", "static", assumed_too, [], sig_a, sig_b)
     if launch_a is None:
         return _verdict("unproved", "", premises, differences, sig_a, sig_b)
     differences = (*differences, *broken)
@@ -297,6 +307,7 @@ class Examined:
     shapes: grid and block of each launch, where the static tree depends on them.
     digests: one replay digest for each launch, None where the replay could not answer.
     program: digest of the normalised program, by which kernels that are not modelled may merge.
+    shows: sizes (argN) that the kernel relies on to be multiples of 16 or less (`look_again`).
     refused: a replay found a defect, or no fixed bits, in a kernel of which all is modelled: it is
         equal to nothing.
     """
@@ -310,6 +321,7 @@ class Examined:
     premises: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
     refused: bool = False
+    shows: tuple[str, ...] = ()
 
     @property
     def launch_signature(self) -> str | None:
@@ -330,7 +342,8 @@ class Examined:
             data["name"], _signature_from(data["signature"]),
             tuple((int(s), bool(p)) for s, p in data["parameters"]),
             tuple(data["shapes"]), tuple(data["digests"]), data["program"], tuple(data["premises"]),
-            tuple(_reason_from(r) for r in data["reasons"]), bool(data.get("refused", False)))
+            tuple(_reason_from(r) for r in data["reasons"]), bool(data.get("refused", False)),
+            tuple(data.get("shows", ())))
 
 
 def _reason_from(data: Mapping[str, Any]) -> Reason:
@@ -349,13 +362,16 @@ def _signature_from(data: Mapping[str, Any]) -> Signature:
         data["nondeterministic"], data["summary"])
 
 
-def examine(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] | None = None
-            ) -> Examined:
+def examine(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] | None = None,
+            divisible: Sequence[str] = ()) -> Examined:
     """Sign one kernel and, where it has launch facts, replay it at each launch.
 
-    known: replays to share, by static signature (else by program) and launch.
+    known: replays to share, by static signature (else by program) and launch. divisible: sizes to
+    take for multiples of 16 (`look_again`); the signature is one under that premise, and nothing
+    is replayed.
     """
-    walked = _walked(kernel.text, kernel.isa, kernel.kernel, kernel.name)
+    walked = _walked(kernel.text, kernel.isa, kernel.kernel, kernel.name,
+                     divisible=tuple(divisible))
     signed = signature(walked)
     parameters = tuple((p.size_bytes, p.pointer) for p in walked.program.params)
     broken = [r for launch in kernel.launches
@@ -364,14 +380,14 @@ def examine(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] |
         signed = replace(signed, modelled=False, findings=(*signed.findings, *broken))
     premises = set(signed.premises)
     shapes = _shapes(kernel, premises)
-    if reasons := _refusals(signed, "this"):
-        return Examined(kernel.name, signed, parameters, shapes, (), _text_digest(walked.program),
-                        tuple(sorted(premises)), tuple(reasons))
+    reasons = _refusals(signed, "this")
+    found = Examined(kernel.name, signed, parameters, shapes, (), _text_digest(walked.program),
+                     tuple(sorted(premises)), tuple(reasons), shows=walked.shows)
+    if reasons or divisible:
+        return found
     name = (signed.text, *shapes) if signed.modelled else (_text_digest(walked.program),)
     runs = _runs(walked.program, kernel.launches, name, known)
-    return _with_runs(Examined(kernel.name, signed, parameters, shapes, (),
-                               _text_digest(walked.program), tuple(sorted(premises))), runs,
-                      walked.program)
+    return _with_runs(found, runs, walked.program)
 
 
 def by_replay(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] | None = None
@@ -427,30 +443,36 @@ def _shapes(kernel: KernelInput, premises: Iterable[str]) -> tuple[str, ...]:
 
 
 def classify(items: Sequence[tuple[KernelInput, Examined]],
-             errors: Sequence[tuple[str, str]] = ()) -> Partition:
-    """Form the classes: equal static signatures, or equal digests at every launch given."""
-    groups: dict[tuple[Any, ...], int] = {}
-    parent = list(range(len(items)))
+             errors: Sequence[tuple[str, str]] = (),
+             again: Mapping[int, Examined] | None = None) -> Partition:
+    """Form the classes: equal static signatures, or equal digests at every launch given.
 
-    def find(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
+    again: what a second look (`look_again`) said of some of the items, by index.
+    """
+    again = again or {}
+    static = _Groups(len(items))
     unproved = []
-    classes: dict[int, list[int]] = {}
-    for number, (_, found) in enumerate(items):
+    for number, (kernel, found) in enumerate(items):
         keys = _class_keys(found)
-        for key in keys:
-            parent[find(number)] = find(groups.setdefault(key, number))
+        second = again.get(number)
+        if keys and second is not None:
+            keys += _second_keys(kernel, second)
+        static.join(number, [k for k in keys if k[0] != "launch"])
         if found.refused or (
                 not found.signature.modelled and found.launch_signature is None):
             unproved.append((found.name, found.reasons or _not_modelled(found.signature)))
+    whole = static.copy()
+    for number, (_, found) in enumerate(items):
+        whole.join(number, [k for k in _class_keys(found) if k[0] == "launch"])
+    classes: dict[int, list[int]] = {}
     for number, (_, found) in enumerate(items):
         if _class_keys(found):
-            classes.setdefault(find(number), []).append(number)
-    made = [_equal_class([items[n] for n in members]) for members in classes.values()]
+            classes.setdefault(whole.find(number), []).append(number)
+    made = []
+    for members in classes.values():
+        one = len({static.find(n) for n in members}) == 1
+        premises = set().union(*(again[n].premises for n in members if n in again)) if one else ()
+        made.append(_equal_class([items[n] for n in members], one, premises))
     made.sort(key=lambda c: (-len(c.members), c.members))
     labels = {name: n for n, c in enumerate(made) for name in c.members}
     rows = [(k.config, labels.get(k.name, -1 - n)) for n, (k, _) in enumerate(items)]
@@ -469,6 +491,31 @@ def _class_keys(found: Examined) -> list[tuple[Any, ...]]:
     return keys
 
 
+def _second_keys(kernel: KernelInput, second: Examined) -> list[tuple[Any, ...]]:
+    """What a kernel may be merged by after a second look, unless its launches contradict that."""
+    if not second.signature.modelled or _broken_premises(second.premises, *kernel.launches):
+        return []
+    return [("second", second.parameters, second.signature.text, second.shapes)]
+
+
+def look_again(found: Sequence[Examined], static: bool = False) -> dict[int, tuple[str, ...]]:
+    """Which kernels are worth a second static look, and with which sizes as multiples of 16.
+
+    Of kernels with one parameter list some may show that a size is a multiple (a vector access
+    tests one of its elements) and some not; under what any of them shows, they may be equal. One
+    kernel of each signature is looked at. static: those that launches decide, too.
+    """
+    groups: dict[Any, dict[str, int]] = {}
+    sizes: dict[Any, set[str]] = {}
+    for number, e in enumerate(found):
+        if _class_keys(e) and e.signature.modelled and (static or e.launch_signature is None):
+            name = (e.parameters, e.shapes)
+            groups.setdefault(name, {}).setdefault(e.signature.text, number)
+            sizes.setdefault(name, set()).update(e.shows)
+    return {number: tuple(sorted(sizes[name])) for name, members in groups.items()
+            if sizes[name] and len(members) > 1 for number in members.values()}
+
+
 def _not_modelled(signature: Signature) -> tuple[Reason, ...]:
     """Why a kernel can merge with nothing but the same program."""
     opaque = tuple(Reason("opaque", f"not modelled: {o.text}", o.span.line, None, o.loc)
@@ -476,12 +523,18 @@ def _not_modelled(signature: Signature) -> tuple[Reason, ...]:
     return signature.findings + opaque
 
 
-def _equal_class(members: Sequence[tuple[KernelInput, Examined]]) -> EqualClass:
+def _equal_class(members: Sequence[tuple[KernelInput, Examined]], static: bool,
+                 more: Iterable[str]) -> EqualClass:
+    """Make a class; static: its members are joined without launches; more: its premises then.
+
+    Its signature is that of its members, the first in order where they have several.
+    """
     found = [e for _, e in members]
     premises = set().union(*(e.premises for e in found))
-    one_text = len({e.signature.text for e in found}) == 1
-    if one_text and found[0].signature.modelled:
-        basis, signature = "static", found[0].signature.text
+    modelled = sorted(e.signature.text for e in found if e.signature.modelled)
+    if static and len(modelled) == len(found):
+        basis, signature = "static", modelled[0]
+        premises |= set(more) if len(set(modelled)) > 1 else set()
     elif len({e.program for e in found}) == 1 and (
             len(found) > 1 or found[0].launch_signature is None):
         basis, signature = "static", found[0].signature.text
@@ -493,6 +546,32 @@ def _equal_class(members: Sequence[tuple[KernelInput, Examined]]) -> EqualClass:
         premises -= {"launch"}
     return EqualClass(signature, basis, tuple(k.name for k, _ in members),
                       _common_knobs([k.config for k, _ in members]), tuple(sorted(premises)))
+
+
+class _Groups:
+    """Sets of numbers below a count, joined where they share a key."""
+
+    def __init__(self, count: int) -> None:
+        self.parent = list(range(count))
+        self.first: dict[tuple[Any, ...], int] = {}
+
+    def find(self, i: int) -> int:
+        """Return the number that stands for a set."""
+        while self.parent[i] != i:
+            self.parent[i] = self.parent[self.parent[i]]
+            i = self.parent[i]
+        return i
+
+    def join(self, number: int, keys: Iterable[tuple[Any, ...]]) -> None:
+        """Join a number with all that have one of its keys."""
+        for key in keys:
+            self.parent[self.find(number)] = self.find(self.first.setdefault(key, number))
+
+    def copy(self) -> _Groups:
+        """Return the same sets."""
+        out = _Groups(0)
+        out.parent, out.first = list(self.parent), dict(self.first)
+        return out
 
 
 def _common_knobs(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -561,7 +640,9 @@ def partition(kernels: Iterable[KernelInput], *, progress: Progress | None = Non
         found[number] = ask(number, examine)
     items = [(k, e) for k, e in zip(inputs, found, strict=True) if isinstance(e, Examined)]
     errors = [(k.name, e) for k, e in zip(inputs, found, strict=True) if isinstance(e, str)]
-    return classify(items, errors)
+    seconds = {n: _or_error(partial(examine, divisible=sizes), items[n][0], None)
+               for n, sizes in look_again([e for _, e in items], static).items()}
+    return classify(items, errors, {n: e for n, e in seconds.items() if isinstance(e, Examined)})
 
 
 def _or_error(how: Callable[..., Any], kernel: KernelInput, known: Any) -> Any:

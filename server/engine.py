@@ -91,7 +91,12 @@ def _classify(api: ModuleType, p: Mapping[str, Any]) -> Any:
         items.append((_kernel(kernel), replace(found, name=kernel["name"])))
         if number % 64 == 0:
             report_progress(number, len(p["items"]))
-    return api.classify(items, [tuple(error) for error in p["errors"]]).to_json()
+    errors = [tuple(error) for error in p["errors"]]
+    look_again = getattr(api, "look_again", None)
+    looks = look_again([found for _, found in items]) if look_again is not None else {}
+    again = {n: api.examine(items[n][0], divisible=sizes) for n, sizes in looks.items()
+             if items[n][0].text}
+    return (api.classify(items, errors, again) if again else api.classify(items, errors)).to_json()
 
 
 def _outline(api: ModuleType, p: Mapping[str, Any]) -> Any:

@@ -84,10 +84,14 @@ class Partition:
         if known is not None:
             return known.outcome
         answers = await _answers(service, items)
-        pairs = [({**item.details, "name": item.name, "text": ""},
-                  answers[item.answer].outcome.value)
+        found = [(item, answers[item.answer].outcome.value)
                  for item in items if item.answer is not None]
-        limit = max(service.settings.time_limit_s, 60 + 0.05 * len(items))
+        texts: dict[str, str | None] = {}
+        for digest in _second_looks(found):
+            texts[digest] = await service.on_thread(service.store.text, digest)
+        pairs = [({**item.details, "name": item.name, "text": texts.get(item.digest) or ""}, value)
+                 for item, value in found]
+        limit = max(service.settings.time_limit_s, 60 + 0.05 * len(items) + 10 * len(texts))
         outcome = await service.run(
             "classify", {"items": pairs, "errors": errors}, time_limit_s=limit)
         if outcome.lasting:
@@ -158,6 +162,26 @@ def paired_launches(base: Sequence[Facts], now: Sequence[Facts]) -> list[list[Fa
         own = facts in alike or rank >= len(alike)
         pairs.append([facts if own else alike[rank], facts])
     return pairs or [[None, None]]
+
+
+MOST_SECOND_LOOKS = 200
+
+
+def _second_looks(found: Sequence[tuple[Item, Mapping[str, Any]]]) -> list[str]:
+    """Texts that the classes may need once more: see `checker.api.look_again`, which decides."""
+    groups: dict[str, dict[str, str]] = {}
+    shown = set()
+    if not any(value.get("shows") for _, value in found):
+        return []
+    for item, value in found:
+        if value.get("launch_signature") is None and value["signature"]["modelled"]:
+            group = json.dumps(value["parameters"])
+            groups.setdefault(group, {}).setdefault(value["signature"]["text"], item.digest)
+            if value.get("shows"):
+                shown.add(group)
+    wanted = [digest for group, texts in groups.items() if group in shown and len(texts) > 1
+              for digest in texts.values()]
+    return wanted[:MOST_SECOND_LOOKS]
 
 
 async def _answers(service: Service, items: Sequence[Item]) -> dict[str, Answer]:

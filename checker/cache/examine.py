@@ -32,6 +32,7 @@ __all__ = ["Examiner", "default_jobs", "partition"]
 
 LIMIT_SECONDS = 120.0  # for one kernel, in a worker
 Answer = dict[str, Any]
+_Job = tuple[str, KernelInput, bool, tuple[str, ...]]
 _CLOSED: Answer = {"error": "nobody waits for the answer any more"}
 
 
@@ -60,7 +61,7 @@ class Examiner:
         self.asked = self.cached = 0
         self.busy_seconds = 0.0
         self._answers: dict[str, Future[Answer]] = {}
-        self._todo: queue.SimpleQueue[tuple[str, KernelInput, bool] | None] = queue.SimpleQueue()
+        self._todo: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -76,12 +77,13 @@ class Examiner:
     ) -> None:
         self.close()
 
-    def submit(self, kernel: KernelInput, replay_only: bool = False) -> None:
+    def submit(self, kernel: KernelInput, replay_only: bool = False,
+               divisible: tuple[str, ...] = ()) -> None:
         """Ask about a kernel; `result` waits for the answer.
 
-        replay_only: at its launches, without the static engine.
+        replay_only: at its launches, without the static engine. divisible: sizes of a second look.
         """
-        key = self._key(kernel, replay_only)
+        key = self._key(kernel, replay_only, divisible)
         if key in self._answers:
             return
         future: Future[Answer] = Future()
@@ -92,23 +94,22 @@ class Examiner:
             self.cached += 1
             future.set_result({"ok": found})
         elif self.jobs == 0:
-            from checker import api
-
-            examine = worker.by_replay if replay_only else api.examine
+            examine = worker.examiner(replay_only, divisible)
             self._done(key, worker.answer(kernel, examine, self._known))
         else:
-            self._todo.put((key, kernel, replay_only))
+            self._todo.put((key, kernel, replay_only, divisible))
             if len(self._threads) < self.jobs:
                 thread = threading.Thread(target=self._serve, daemon=True)
                 self._threads.append(thread)
                 thread.start()
 
-    def result(self, kernel: KernelInput, replay_only: bool = False) -> Any:
+    def result(self, kernel: KernelInput, replay_only: bool = False,
+               divisible: tuple[str, ...] = ()) -> Any:
         """Return the `Examined` of a kernel under its own name; raises Reported."""
         from checker import api
 
-        self.submit(kernel, replay_only)
-        answer = self._answers[self._key(kernel, replay_only)].result()
+        self.submit(kernel, replay_only, divisible)
+        answer = self._answers[self._key(kernel, replay_only, divisible)].result()
         if "error" in answer:
             raise Reported(answer["error"])
         return replace(api.Examined.from_json(answer["ok"]), name=kernel.name)
@@ -128,8 +129,8 @@ class Examiner:
         self._closed = False
 
     @staticmethod
-    def _key(kernel: KernelInput, replay_only: bool) -> str:
-        kind = "replay" if replay_only else "examine"
+    def _key(kernel: KernelInput, replay_only: bool, divisible: tuple[str, ...] = ()) -> str:
+        kind = "replay" if replay_only else "|".join(("examine", *divisible))
         return Cache.key(kind, kernel.text, kernel.isa, kernel.kernel, kernel.launches)
 
     def _done(self, key: str, answer: Answer) -> None:
@@ -141,13 +142,13 @@ class Examiner:
         """One thread: hands kernels to its worker process, and replaces it where it must."""
         process: subprocess.Popen[bytes] | None = None
         while (item := self._todo.get()) is not None:
-            key, kernel, replay_only = item
+            key, kernel, replay_only, divisible = item
             start = time.perf_counter()
             try:
                 process = process or self._launch()
                 answer = _CLOSED.copy()
                 if process is not None:
-                    answer = _ask(process, kernel, replay_only, self.limit_seconds)
+                    answer = _ask(process, kernel, replay_only, divisible, self.limit_seconds)
             except (OSError, ValueError) as error:
                 answer = {"error": f"the worker failed: {error}"}
             if answer.pop("ended", False) or (process is not None and process.poll() is not None):
@@ -185,14 +186,15 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _ask(
-    process: subprocess.Popen[bytes], kernel: KernelInput, replay_only: bool, limit: float
+    process: subprocess.Popen[bytes], kernel: KernelInput, replay_only: bool,
+    divisible: tuple[str, ...], limit: float,
 ) -> Answer:
     """Hand over a kernel and wait for its line; `ended` marks a worker that must go."""
     assert process.stdin is not None
     assert process.stdout is not None
     line = json.dumps({
         "name": kernel.name, "text": kernel.text, "isa": kernel.isa, "kernel": kernel.kernel,
-        "launches": kernel.launches, "replay_only": replay_only,
+        "launches": kernel.launches, "replay_only": replay_only, "divisible": divisible,
     })
     process.stdin.write(line.encode() + b"\n")
     process.stdin.flush()
@@ -239,12 +241,19 @@ def partition(
         found[number] = _answer(examiner, inputs[number], False)
     items = [(k, e) for k, e in zip(inputs, found, strict=True) if not isinstance(e, str)]
     errors = [(k.name, e) for k, e in zip(inputs, found, strict=True) if isinstance(e, str)]
-    return api.classify(items, errors)
+    if replay_only or not any(getattr(e, "shows", ()) for _, e in items):
+        return api.classify(items, errors)
+    looks = api.look_again([e for _, e in items], static)
+    for number, sizes in looks.items():
+        examiner.submit(items[number][0], divisible=sizes)
+    seconds = {n: _answer(examiner, items[n][0], False, sizes) for n, sizes in looks.items()}
+    return api.classify(items, errors, {n: e for n, e in seconds.items() if not isinstance(e, str)})
 
 
-def _answer(examiner: Examiner, kernel: KernelInput, replay_only: bool) -> Any:
+def _answer(examiner: Examiner, kernel: KernelInput, replay_only: bool,
+            divisible: tuple[str, ...] = ()) -> Any:
     """The `Examined` of a kernel, or what is wrong with it."""
     try:
-        return examiner.result(kernel, replay_only)
+        return examiner.result(kernel, replay_only, divisible)
     except Reported as error:
         return str(error)

@@ -2,22 +2,23 @@
 
     python -m checker.cache.worker
 
-In: one line a kernel: name, text, isa, kernel, launches, replay_only. Out: one line each: `{"ok":
-...}` with the data of `checker.api.Examined`, or `{"error": message}`. Nothing is shared with the
-parent, so a kernel that runs out of time or memory takes nothing else along.
+In: one line a kernel: name, text, isa, kernel, launches, replay_only, divisible. Out: one line
+each: `{"ok": ...}` with the data of `checker.api.Examined`, or `{"error": message}`. Nothing is
+shared with the parent, so a kernel that runs out of time or memory takes nothing else along.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from checker.errors import LaunchError, SamebitsError
 from checker.results import KernelInput
 
-__all__ = ["answer", "by_replay", "main"]
+__all__ = ["answer", "by_replay", "examiner", "main"]
 
 KEPT = 64  # replays shared between kernels with one signature
 
@@ -44,10 +45,17 @@ def by_replay(kernel: KernelInput, *, known: Any = None) -> Any:
     return api.by_replay(kernel, known=known)
 
 
-def main() -> None:
-    """Answer lines until the input ends."""
+def examiner(replay_only: bool, divisible: Sequence[str]) -> Callable[..., Any]:
+    """How to examine: at the launches only, or by signing; divisible: sizes of a second look."""
     from checker import api
 
+    if replay_only:
+        return by_replay
+    return partial(api.examine, divisible=tuple(divisible)) if divisible else api.examine
+
+
+def main() -> None:
+    """Answer lines until the input ends."""
     known: dict[Any, Any] = {}
     out, sys.stdout = sys.stdout, sys.stderr  # nothing else may write into the answers
     for line in sys.stdin:
@@ -56,7 +64,7 @@ def main() -> None:
             data["name"], data["text"], isa=data["isa"], kernel=data["kernel"],
             launches=tuple(data["launches"]),
         )
-        examine = by_replay if data["replay_only"] else api.examine
+        examine = examiner(data["replay_only"], data["divisible"])
         out.write(json.dumps(answer(kernel, examine, known)) + "\n")
         out.flush()
 

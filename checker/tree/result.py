@@ -73,3 +73,8 @@ class WalkResult:
     forest: Forest | None = None
     summary: str = ""
     millis: float = 0.0
+
+    @property
+    def shows(self) -> tuple[str, ...]:
+        """Sizes (argN) of which one test serves a group of elements, as the kernel shows."""
+        return tuple(sorted(self.forest.shared)) if self.forest and not self.gave_up else ()

@@ -81,8 +81,9 @@ def _cuts(node: Node, depth: int = 16) -> set[int]:
 
 
 def _is_copy(node: Node, depth: int = 12) -> bool:
-    """Tell whether a value only moves loaded or literal bytes."""
-    if node.op == "load" or (node.op == "int" and node.poly is not None and node.poly.is_const):
+    """Tell whether a value only moves bytes that are loaded, literal, or there by chance."""
+    if node.op in ("load", "undef") or (
+            node.op == "int" and node.poly is not None and node.poly.is_const):
         return True
     if depth == 0 or node.op not in ("gather", "mux", "select", "pack"):
         return False

@@ -132,6 +132,20 @@ def test_a_choice_is_converted_on_both_sides() -> None:
     assert not equal(before, narrow(after.replace("cvt.rn", "cvt.rz")))
 
 
+def test_a_lane_that_is_not_loaded_holds_anything() -> None:
+    """A masked load without another value, stored where the mask does not hold: no fixed bits."""
+    body = """
+    mad.lo.s32 %r12, %r3, 64, %r2;
+    mul.wide.s32 %rd10, %r12, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd3, %rd10;
+    setp.lt.s32 %p1, %r12, %r1;
+    @%p1 ld.global.f32 %f1, [%rd11];
+    {} st.global.f32 [%rd12], %f1;"""
+    assert walked(text(body.format("@%p1"))).modelled
+    assert walked(text(body.format(""))).nondeterministic
+
+
 # --- real kernels ------------------------------------------------------------------------------
 
 
