@@ -27,6 +27,8 @@ KINDS: Mapping[str, str] = {
     "special": "normal, with a few infinities and NaNs",
     "huge": "normal, with values near overflow",
     "edge": "half of the values in the three highest exponents: overflow that a fused step avoids",
+    "span": "exponents over the whole range: products that underflow, or are subnormal",
+    "faint": "the eight smallest exponents: sums and products at the lower end",
     "spikes": "small values around a few large ones of both signs: what is absorbed, and when",
 }
 
@@ -121,6 +123,37 @@ def _wide(dtype: str, w: NDArray[np.uint64]) -> Bits:
     return raw.astype(RAW[dtype])
 
 
+def _span(dtype: str, w: NDArray[np.uint64]) -> Bits:
+    """Random sign and mantissa; one exponent in two is uniform over all, subnormal ones included.
+
+    The other half lies around the square root of the smallest normal number, so that products of
+    two are subnormal.
+    """
+    ebits, mbits, bias = FORMATS[dtype]
+    pick = (w >> np.uint64(48)) & np.uint64(1)
+    every = (w >> np.uint64(32)) % np.uint64((1 << ebits) - 1)
+    middle = np.uint64(bias - bias // 2 - mbits // 2) + (w >> np.uint64(32)) % np.uint64(mbits)
+    exponent = np.where(pick == 0, every, middle)
+    mantissa = (w >> np.uint64(8)) & np.uint64((1 << mbits) - 1)
+    if dtype == "e4m3":
+        mantissa = mantissa & ~np.uint64(1)  # the last one of the top exponent is NaN
+    sign = w >> np.uint64(63)
+    raw = (sign << np.uint64(ebits + mbits)) | (exponent << np.uint64(mbits)) | mantissa
+    out: Bits = raw.astype(RAW[dtype])
+    return out
+
+
+def _faint(dtype: str, w: NDArray[np.uint64]) -> Bits:
+    """Random sign and mantissa, one of the eight smallest exponents (0: subnormal), no zero."""
+    ebits, mbits, _ = FORMATS[dtype]
+    exponent = (w >> np.uint64(40)) % np.uint64(8)
+    mantissa = (w >> np.uint64(8)) & np.uint64((1 << mbits) - 1) | np.uint64(1)
+    sign = w >> np.uint64(63)
+    out: Bits = ((sign << np.uint64(ebits + mbits)) | (exponent << np.uint64(mbits))
+                 | mantissa).astype(RAW[dtype])
+    return out
+
+
 def bits_of_bell(dtype: str, w: NDArray[np.uint64]) -> Bits:
     """Bell-shaped values of moderate size."""
     return round_to(dtype, _bell(w))
@@ -195,6 +228,10 @@ def draw(kind: str, seed: int, buffer: Mapping[str, Any], launch: int = 0) -> Bi
         return round_to(dtype, np.abs(_bell(w)) * 0.125 + 2.0**-6)
     if kind == "wide":
         return _wide(dtype, w)
+    if kind == "faint":
+        return _faint(dtype, w)
+    if kind == "span":
+        return _span(dtype, w)
     if kind == "edge":
         return _edge(dtype, bits_of_bell(dtype, w), mix(w))
     if kind == "spikes":

@@ -28,8 +28,14 @@ DRAWS: tuple[tuple[str, int], ...] = (
     ("normal", 2), ("tiny", 2), ("huge", 2), ("special", 2), ("cancel", 3), ("spikes", 3),
     ("wide", 3), ("spikes", 4), ("cancel", 4), ("normal", 3), ("edge", 2), ("huge", 3),
     ("tiny", 3), ("special", 3), *(("planted", n) for n in range(1, 13)),
-    ("zeros", 1), ("zeros", 2),
+    ("zeros", 1), ("zeros", 2), *(("probe", n) for n in range(1, 9)), ("span", 1), ("span", 2),
+    *(("signs", n) for n in range(8)), *(("zeros", n) for n in range(3, 11)),
+    *(("mixed", n) for n in range(1, 16)),
+    *((kind, seed) for seed in range(5, 9) for kind in ("spikes", "wide", "cancel")),
 )
+
+#: what `mixed` gives to buffers, each its own: the digits of the seed
+_MIXED = ("wide", "faint", "huge", "span")
 
 
 def find_witness(program_a: Program, program_b: Program, launch_a: Launch, launch_b: Launch,
@@ -54,8 +60,15 @@ def draw_inputs(launch: Launch, kind: str, seed: int) -> dict[str, Bits]:
             if b.values is None and not b.alias and (b.dtype in FORMATS or b.dtype in RAW)]
     if kind == "planted":
         return _planted(launch, free, seed)
+    if kind == "probe":
+        return _probe(launch, free, seed)
     if kind == "zeros":
-        return _zeros(launch, free, seed)
+        return _zeros(launch, free, seed) if seed < 3 else _signed(launch, free, seed)
+    if kind == "signs":
+        return _faint(launch, free, seed)
+    if kind == "mixed":
+        return {b.name: draw(_MIXED[seed // len(_MIXED)**i % len(_MIXED)], seed, _facts(launch, b))
+                for i, b in enumerate(free)}
     return {b.name: draw(kind, seed, _facts(launch, b)) for b in free}
 
 
@@ -69,6 +82,64 @@ def _zeros(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]
             out[b.name] = np.where(minus, out[b.name].dtype.type(1 << (ebits + mbits)),
                                    out[b.name].dtype.type(0))
             out[b.name] = np.broadcast_to(out[b.name], (b.elements,)).copy()
+    return out
+
+
+def _signed(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]:
+    """Each buffer either zeros of one sign or everyday values of one sign: whole sums of zeros."""
+    out = {b.name: draw("normal", seed, _facts(launch, b)) for b in free}
+    for b in free:
+        if b.dtype in FORMATS and not _facts(launch, b)["draw"].get("positive"):
+            ebits, mbits, _ = FORMATS[b.dtype]
+            sign, zero = _turn(((0, 0), (0, 1), (1, 0), (1, 1)), f"signed/{seed}/{b.name}")
+            one = out[b.name].dtype.type
+            kept = out[b.name] & one(0 if zero else (1 << (ebits + mbits)) - 1)
+            out[b.name] = kept | one(sign << (ebits + mbits))
+    return out
+
+
+def _faint(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]:
+    """The smallest values, those of a buffer of one sign (a digit of the seed), a few zeros.
+
+    Sums whose terms all underflow to zeros of one sign; values that ought to be positive are.
+    """
+    out = {b.name: draw("normal", seed, _facts(launch, b)) for b in free}
+    for i, b in enumerate(b for b in free if b.dtype in FORMATS):
+        facts = _facts(launch, b)
+        positive = facts["draw"].get("positive")
+        bits = draw("faint", seed, {**facts, "draw": {}})
+        ebits, mbits, _ = FORMATS[b.dtype]
+        one = bits.dtype.type
+        zero = (words(f"signs/{seed}/{b.name}", b.elements) % np.uint64(64) == 0) & (not positive)
+        sign = 0 if positive else seed >> i & 1
+        kept = np.where(zero, one(0), bits & one((1 << (ebits + mbits)) - 1))
+        out[b.name] = kept | one(sign << (ebits + mbits))
+    return out
+
+
+def _turn(choices: Sequence[Any], stream: str) -> Any:
+    return choices[int(words(stream, 1)[0] % np.uint64(len(choices)))]
+
+
+def _probe(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]:
+    """Everyday values with one infinity in each row, each row's elsewhere: is it lost in the end?
+
+    Rows are those of the drawing hints; seeds take the buffers in turn and go on along the row.
+    """
+    out = {b.name: draw("normal", seed, _facts(launch, b)) for b in free}
+    floats = [b for b in free if b.dtype in FORMATS and b.dtype != "e4m3" and b.role != "out"]
+    if not floats:
+        return out
+    turn, at = divmod(seed - 1, len(floats))
+    chosen = floats[at]
+    outer, reduced, inner = _facts(launch, chosen)["draw"].get("axis", (1, chosen.elements, 1))
+    rows = np.arange(outer * inner)
+    column = (turn * len(rows) + rows) % reduced
+    where = (rows // inner * reduced + column) * inner + rows % inner
+    ebits, mbits, _ = FORMATS[chosen.dtype]
+    bits = np.uint64(((1 << ebits) - 1) << mbits) | (words(f"probe/{seed}", len(rows))
+                                                   % np.uint64(2)) << np.uint64(ebits + mbits)
+    out[chosen.name][where] = bits.astype(out[chosen.name].dtype)
     return out
 
 

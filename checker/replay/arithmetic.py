@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from checker.core import Approx, Conv, FloatMode
-from checker.replay.conversions import EXACT_PRODUCT, convert, widen
+from checker.replay.conversions import EXACT_PRODUCT, WHOLE, convert, widen
 from checker.replay.facts import (
     CONC,
     HF,
@@ -378,6 +378,7 @@ def fma(mode: FloatMode, a: HF, b: HF, c: HF) -> HF:
         lanes = lanes & (np.asarray(bare[1] & MNZ) == 0)
         out = choose(lanes, with_null(bare, (z, poison(c[1]) | MNZ), lanes), out)
     exact = _exact_factor(mode, a) & _exact_factor(mode, b)
+    exact = exact | _scaled_whole(mode, a, b) | _scaled_whole(mode, b, a)
     exact = exact | _zero_or_null(a, width) | _zero_or_null(b, width)
     if exact is not False and np.any(exact):
         whole = multiply(mode, a, b)
@@ -402,9 +403,20 @@ def fma(mode: FloatMode, a: HF, b: HF, c: HF) -> HF:
 
 def _exact_factor(mode: FloatMode, x: HF) -> Any:
     """Lanes where x is a widened narrow float (or a known value that is one): False or mask."""
+    if mode.type == "f64":
+        return memo("exact factor f64", x, _single_factor) if has_forms(x[1]) else False
     if mode.type != "f32" or not (has_forms(x[1]) or consts_of(x) not in ((), (0,))):
         return False
     return memo("exact factor", x, _short_factor)
+
+
+def _single_factor(x: HF) -> Any:
+    """Two significands of 24 bits make 48, and no exponent of single precision leaves f64's."""
+    out: Any = False
+    for outer, lanes, _inner in pop_forms(x, "wide "):
+        if outer.split()[2] == "f64":
+            out = out | lanes
+    return out
 
 
 def _short_factor(x: HF) -> Any:
@@ -421,6 +433,23 @@ def _short_factor(x: HF) -> Any:
         fits = (exponent >= 113) & (exponent <= 142) | ((bits & np.uint64(0x7FFFFFFF)) == 0)
         out = out | (known & short & fits)
     return out
+
+
+def _scaled_whole(mode: FloatMode, x: HF, c: HF) -> Any:
+    """Lanes where an integer is multiplied by a power of two that is normal and at most one."""
+    if mode.type not in EXPONENTS or known_lanes(c) is False or not has_forms(x[1]):
+        return False
+    whole: Any = False
+    for _, lanes, _inner in pop_forms(x, WHOLE):
+        whole = whole | lanes
+    if whole is False:
+        return False
+    man, exp = EXPONENTS[mode.type]
+    bits = c[0][1]
+    exponent = (bits >> np.uint64(man)) & np.uint64((1 << exp) - 1)
+    power = (bits & np.uint64((1 << man) - 1) == 0) & (exponent > 0) & (
+        exponent <= np.uint64((1 << (exp - 1)) - 1))
+    return whole & known_lanes(c) & power
 
 
 def divide(mode: FloatMode, a: HF, b: HF) -> HF:

@@ -29,13 +29,15 @@ from checker.replay.folding import fold_lanes
 from checker.replay.hashing import combine, key
 from checker.replay.operands import FLOAT_BITS, choose, poison
 
-__all__ = ["CONTAINS", "EXACT_PRODUCT", "convert", "widen"]
+__all__ = ["CONTAINS", "EXACT_PRODUCT", "WHOLE", "convert", "widen"]
 
 CONTAINS: Mapping[str, tuple[str, ...]] = {
     "f16": ("f32", "f64"), "bf16": ("f32", "f64"), "f32": ("f64",),
     "e4m3": ("f16", "bf16", "f32", "f64"), "e5m2": ("f16", "bf16", "f32", "f64"),
     "e2m1": ("f16", "bf16", "f32", "e4m3", "e5m2"),
 }
+INTEGRAL = frozenset({"rni", "rzi", "rmi", "rpi"})
+WHOLE = "whole number"  # a form of values that are integers, infinite or NaN
 EXACT_PRODUCT = {"f16", "e4m3", "e5m2"}  # products of two are exact and normal or zero in f32
 
 
@@ -73,9 +75,12 @@ def _convert_hash(conv: Conv, x: HF) -> HF:
         if conv.satfinite and conv.src != "e4m3":
             return combine(key("fcvt " + _conv_key(conv)), h), poison(f) | MNZ
         return widen(conv.src, conv.dst, x)
-    whole = conv.src[0] in "us" and conv.src[1:].isdigit()
+    number = conv.src[0] in "us" and conv.src[1:].isdigit()
     out: HF = (combine(key("fcvt " + _conv_key(conv)), h),
-               poison(f) | QUIET | (0 if whole else _kept(conv, f)))
+               poison(f) | QUIET | (0 if number else _kept(conv, f)))
+    if plain and conv.dst in ("f32", "f64") and (
+            number or (conv.src == conv.dst and conv.rnd in INTEGRAL)):
+        return push_form((out[0], 0), WHOLE, out[1])
     if not plain or conv.denorm != "keep" or not has_forms(f):
         return out
     for outer, lanes, inner in pop_forms(x, "wide "):

@@ -43,7 +43,9 @@ IDENTITIES: Mapping[str, str] = {
     "rcp-is-div": "rcp.rn(x) = 1 / x correctly rounded",
     "fma-unit-factor": "fma(a, 1, c) = a + c; fma(a, -1, c) = c - a",
     "fma-minus-zero": "fma(a, b, -0) = a * b: adding -0 changes nothing, one rounding",
-    "fma-exact-product": "a product of two widened f16 (or fp8) is exact in f32: fma = mul + add",
+    "fma-exact-product": "a product of two widened f16 (or fp8) is exact in f32, and one of two "
+    "widened f32 in f64: fma = mul + add",
+    "fma-scaled-integer": "an integer times a normal 2^-k (k >= 0) is exact: fma = mul + add",
     "half-through-single": "f16/bf16 add and mul rounded through f32: 24 >= 2*11 + 2 bits, and a "
     "product of two bf16 has 16 bits, exact in f32 above half of the smallest bf16",
     "square-nonnegative": "x * x is never -0 and never negative",

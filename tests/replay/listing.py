@@ -19,6 +19,7 @@ FRAME = """.version 8.4
     .reg .b32 %r<80>;
     .reg .f32 %f<80>;
     .reg .b64 %rd<40>;
+    .reg .f64 %fd<20>;
     .shared .align 128 .b8 sm[8192];
     ld.param.u64 %rd1, [k_param_0];
     ld.param.u64 %rd2, [k_param_1];

@@ -25,6 +25,9 @@ HA, HB = "ld.global.b16 %h1, [%rd4];\n", "ld.global.b16 %h2, [%rd4+256];\n"
 HC = "ld.global.b16 %h3, [%rd4+2];\n"
 HOUT = "st.global.b16 [%rd5], %h9;\n"
 
+INT = "cvt.rzi.s32.f32 %r9, %f1;\ncvt.rn.f32.s32 %f3, %r9;\n"
+WIDE = "cvt.f64.f32 %fd1, %f1;\ncvt.f64.f32 %fd2, %f2;\n"
+SQUARE = "mul.rn.f64 %fd3, %fd1, %fd1;\nmul.rn.f64 %fd4, %fd3, %fd3;\nneg.f64 %fd5, %fd4;\n"
 EQUAL = {
     "commute": (A + B + "add.rn.f32 %f9, %f1, %f2;\n" + OUT,
                 A + B + "add.rn.f32 %f9, %f2, %f1;\n" + OUT),
@@ -107,6 +110,20 @@ EQUAL = {
                    A + B + "setp.gt.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
 }
 
+EQUAL |= {
+    "fma-scaled-integer": (
+        A + B + INT + "mul.rn.f32 %f4, %f3, 0f3D800000;\nadd.rn.f32 %f9, %f4, %f2;\n" + OUT,
+        A + B + INT + "fma.rn.f32 %f9, %f3, 0f3D800000, %f2;\n" + OUT),
+    "fma-scaled-integer: rounded in place": (
+        A + B + "cvt.rmi.f32.f32 %f3, %f1;\nmul.rn.f32 %f4, %f3, 0fBE000000;\n"
+        "add.rn.f32 %f9, %f4, %f2;\n" + OUT,
+        A + B + "cvt.rmi.f32.f32 %f3, %f1;\nfma.rn.f32 %f9, 0fBE000000, %f3, %f2;\n" + OUT),
+    "fma-exact-product: in double precision": (
+        A + B + WIDE + "mul.rn.f64 %fd3, %fd1, %fd2;\nadd.rn.f64 %fd4, %fd3, %fd1;\n"
+        "cvt.rn.f32.f64 %f9, %fd4;\n" + OUT,
+        A + B + WIDE + "fma.rn.f64 %fd4, %fd1, %fd2, %fd1;\ncvt.rn.f32.f64 %f9, %fd4;\n" + OUT),
+}
+
 HALVES = {
     "half-through-single": (HA + HB + "add.rn.f16 %h9, %h1, %h2;\n" + HOUT,
                             HA + HB + "cvt.f32.f16 %f1, %h1;\ncvt.f32.f16 %f2, %h2;\n"
@@ -142,6 +159,20 @@ BF_ONLY = {
 }
 
 DIFFERENT = {
+    "an-integer-times-no-power": (
+        A + B + INT + "mul.rn.f32 %f4, %f3, 0f3F2AAAAB;\nadd.rn.f32 %f9, %f4, %f2;\n" + OUT,
+        A + B + INT + "fma.rn.f32 %f9, %f3, 0f3F2AAAAB, %f2;\n" + OUT),
+    "no-integer-times-a-power": (
+        A + B + "mul.rn.f32 %f4, %f1, 0f3D800000;\nadd.rn.f32 %f9, %f4, %f2;\n" + OUT,
+        A + B + "fma.rn.f32 %f9, %f1, 0f3D800000, %f2;\n" + OUT),
+    "an-integral-value-times-a-large-power": (
+        A + B + "cvt.rmi.f32.f32 %f3, %f1;\nmul.rn.f32 %f4, %f3, 0f40000000;\n"
+        "add.rn.f32 %f9, %f4, %f2;\n" + OUT,
+        A + B + "cvt.rmi.f32.f32 %f3, %f1;\nfma.rn.f32 %f9, %f3, 0f40000000, %f2;\n" + OUT),
+    "a-product-in-double-precision": (
+        A + B + WIDE + SQUARE + "add.rn.f64 %fd6, %fd4, %fd5;\ncvt.rn.f32.f64 %f9, %fd6;\n" + OUT,
+        A + B + WIDE + SQUARE + "fma.rn.f64 %fd6, %fd3, %fd3, %fd5;\ncvt.rn.f32.f64 %f9, %fd6;\n"
+        + OUT),
     "product-may-be-minus-zero": (
         A + B + "mul.rn.f32 %f9, %f1, %f2;\n" + OUT,
         A + B + "mul.rn.f32 %f4, %f1, %f2;\nadd.rn.f32 %f9, %f4, 0f00000000;\n" + OUT),
