@@ -170,9 +170,13 @@ class Generaliser:
             out[k] = None if made is None else (made, x[1])
         return out
 
-    def comparer(self, shift: Rewriter, stay: Rewriter
+    def comparer(self, shift: Rewriter, stay: Rewriter, onward: Replacer
                  ) -> Callable[[Value | None, Value | None], bool]:
-        """Return a test whether a general value, with the counter one higher, is another value."""
+        """Return a test whether a general value, with the counter one higher, is another value.
+
+        What `onward` makes of it is the other value itself where both were built alike; elsewhere
+        their hashes under the pivots of `shift` and `stay` decide.
+        """
         values = self.engine.values
 
         def same(general: Value | None, other: Value | None) -> bool:
@@ -180,6 +184,15 @@ class Generaliser:
                 return general is None and other is None
             x = general if isinstance(general, Node) else values.forest.number(general)
             y = other if isinstance(other, Node) else values.forest.number(other)
+            if not (x.deps | y.deps) & onward.mask:
+                if x is y:
+                    return True
+            else:
+                try:
+                    if onward.node(x) is y:
+                        return True
+                except TooLarge:
+                    pass
             hx, hy = shift.h(x), stay.h(y)
             return bool((hx == hy).all())
 

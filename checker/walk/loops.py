@@ -89,6 +89,7 @@ class _Runner:
         self.rewriter = Rewriter(engine.logic)
         self.world: Any = None
         self.start: Node | None = None
+        self.unlike = False  # no template gives the first two iterations
 
     # -- running
     def run(self) -> list[tuple[int, State]]:
@@ -208,6 +209,7 @@ class _Runner:
     def _prove(self) -> list[tuple[int, State]] | None:
         engine = self.engine
         self.iterations = []
+        self.unlike = False
         state = self._with_phis(self.entry)
         worlds = [engine.memory.snapshot()]
         starts = [state]
@@ -226,6 +228,8 @@ class _Runner:
             proved = self._induction(starts, worlds, lead, period)
             if proved is not None or len(self.lost) > lost:
                 return proved
+            if self.unlike:  # the first iterations are the same whatever the lead
+                break
         raise GiveUp("loop", "no period of the loop's state was found", engine.site)
 
     def _grow_accumulators(self, it: Iteration) -> bool:
@@ -301,7 +305,8 @@ class _Runner:
         other = self.engine.forest.make("kappa", "next", low=0, high=(1 << 31) - 2)
         shift = Rewriter(self.engine.logic, [Pivot(self.kappa, other, 1, -1)])
         stay = Rewriter(self.engine.logic, [Pivot(self.kappa, other, 1, 0)])
-        same = g.comparer(shift, stay)
+        nodewise = Replacer(self.engine, {self.kappa: Poly(32, {(self.kappa,): 1, (): 1})})
+        same = g.comparer(shift, stay, nodewise)
         for r in self.carried:
             if r in self.accumulators or r in self.lost:
                 continue
@@ -386,6 +391,7 @@ class _Runner:
         g = Generaliser(engine, self.kappa)
         cond = g.node(first[0].cond, first[1].cond)
         if cond is None:
+            self.unlike = True
             return None
         test = self._ordered(cond)
         wanted: list[tuple[Poly, Summary]] = []
@@ -404,6 +410,7 @@ class _Runner:
             wanted.append((at, self._template(it, facts, header)))
         unified = self._unify(g, wanted[0][1], wanted[1][1])
         if unified is None:
+            self.unlike = True
             return None
         for at, t in wanted:
             if not self._instance(unified, at, t):

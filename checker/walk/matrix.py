@@ -56,7 +56,7 @@ class MatrixOps:
         shared = self.engine.memory.shared
         for group in self.groups[:done]:
             for index in group:
-                np.subtract.at(shared.busy, index, 1)
+                shared.busy[index] -= 1
                 shared.read[0, index], shared.read[1, index] = shared.epoch
                 shared.reader[index] = -2
         self.groups = self.groups[done:]
@@ -226,22 +226,28 @@ class MatrixOps:
         desc = poly.unsigned_const(engine.lanes)
         k = np.arange(attr.k, dtype=np.int64)[:, None]
         span = _SWIZZLE[int(desc[0] >> np.uint64(62))]
-        out: dict[bytes, Node] = {}
         shared = engine.memory.shared
-        for name, number in distinct.items():
-            at = _descriptor_addresses(desc, number[None, :], k, size, operand.transposed)
-            if at is None:
-                return None
-            found = shared.elements(at, size, span)
-            if found is None:
-                return None
-            sources, table = found
-            out[name] = krow(engine, [engine.values.node(s) for s in sources], table)
-            flat = (at[..., None] + np.arange(size)).ravel()
-            index = np.unique(flat)
-            np.add.at(shared.busy, index, 1)
-            self.open.append(index)
-        return out
+        numbers = np.stack(list(distinct.values()))
+        # each row of each descriptor is looked up once, whichever lanes read it
+        of_desc = np.unique(desc, return_inverse=True)[1].ravel()
+        count = int(numbers.max()) + 1
+        _codes, first, which = np.unique((of_desc * count + numbers).ravel(), return_index=True,
+                                         return_inverse=True)
+        at = _descriptor_addresses(desc[first % engine.lanes], numbers.ravel()[first][None, :], k,
+                                   size, operand.transposed)
+        if at is None:
+            return None
+        which = which.reshape(numbers.shape)
+        found = shared.elements(at, size, which, span)
+        if found is None:
+            return None
+        sources, table = found
+        parts = [engine.values.node(s) for s in sources]
+        index = np.unique((at[..., None] + np.arange(size)).ravel())
+        shared.busy[index] += 1
+        self.open.append(index)
+        return {name: krow(engine, parts, table[:, row])
+                for name, row in zip(distinct, which, strict=True)}
 
 
 def _all(row: Node, zero: Node) -> bool:

@@ -38,6 +38,7 @@ class MemoryOps:
         self.versions: dict[Node | None, int] = {}
         self.groups: list[list[tuple[Any, ...]]] = []  # committed asynchronous copies
         self.open: list[tuple[Any, ...]] = []
+        self.behind: dict[tuple[Node, Node], Value] = {}  # what was written on a path, elsewhere
         self.parted: dict[Node, tuple[Any, Node]] = {}  # a condition: its lanes, the rest
         self.targets: dict[bytes, tuple[Any, int, Any]] = {}  # where copies went: bytes, lanes
 
@@ -243,8 +244,15 @@ class MemoryOps:
         known = path.args if path.op == "and" else (path,)
         if engine.logic.implies(known, cond):
             return value
+        if isinstance(value, Node):
+            made = self.behind.get((cond, value))
+            if made is not None:
+                return made
         nothing = engine.values.undefined(value.width)
-        return engine.choose(cond, value, nothing, value.width)
+        made = engine.choose(cond, value, nothing, value.width)
+        if isinstance(value, Node):
+            self.behind[(cond, value)] = made
+        return made
 
     def _put_shared(self, literal: Any, value: Value) -> None:
         """Write shared bytes under the guard, on the present path."""

@@ -283,10 +283,12 @@ class Shared:
         pick[lanes] = which
         return values.mux(pick, options)
 
-    def elements(self, at: Table, size: int, span: int = 0) -> tuple[list[Value], Table] | None:
-        """Return where elements [k][lane] come from: stored parts, and [k][lane][part, lane].
+    def elements(self, at: Table, size: int, readers: Table, span: int = 0
+                 ) -> tuple[list[Value], Table] | None:
+        """Return where elements [k][n] come from: stored parts, and [k][n][part, lane].
 
-        span: bytes of a row under the swizzle by which they are read (0: none).
+        readers: which n each lane reads, [times][lane]. span: bytes of a row under the swizzle by
+        which they are read (0: none).
         """
         self._grow(int(at.max()) + size)
         for entry in np.unique(self.writer[at]).tolist():
@@ -301,8 +303,7 @@ class Shared:
             raise GiveUp("loop", "shared bytes that no general iteration describes")
         if not bool(together.all()) or bool((writer < 0).any()):
             return None
-        me = np.broadcast_to(np.arange(at.shape[1])[None, :, None], index.shape)
-        if bool(self._unordered(self.wrote[:, index], lane, me).any()):
+        if self._read_early(self.wrote[:, index], lane, readers):
             self.report("race", "a matrix step reads bytes that no barrier orders")
         if self.under_way(index):
             self.report("race", "a matrix step reads while a copy may still write there")
@@ -318,6 +319,15 @@ class Shared:
             cond = self.conds[c // _SPAN]
             parts.append(part if cond is None else self.seen_as(cond, part))
         return parts, np.stack((which.reshape(at.shape), lane[..., 0]), axis=-1)
+
+    def _read_early(self, wrote: Table, who: Table, readers: Table) -> bool:
+        """Tell whether bytes [k][n][byte] may still be written while lanes read some of them."""
+        self._touch()
+        block, warp = self.ordered()
+        if not bool((wrote[0] >= block).any()) and not bool((wrote[1] >= warp).any()):
+            return False  # whoever reads
+        return any(bool(self._unordered(wrote[:, :, n], who[:, n], np.arange(len(n))[None, :, None]
+                                        ).any()) for n in readers)
 
     def known(self, address: Table, width: int, active: npt.NDArray[np.bool_]) -> bool:
         """Tell whether all those bytes were written."""

@@ -19,6 +19,7 @@ from checker.core import GENERIC_PARAM, OPS, BulkCopy, Op
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
+from checker.tree.values import Value
 from checker.walk.carried import body
 from checker.walk.flow import Loop
 from checker.walk.state import GiveUp, State
@@ -71,6 +72,7 @@ class TileOps:
         self.state = TileState()
         self.waiting = False  # inside a loop that does nothing but wait
         self.bounds: set[int] = set()  # where tiles and mbarriers start
+        self.unfolded: dict[Any, list[Value]] = {}  # the elements of a tile, as they are read
         self.phases: set[tuple[int, tuple[int, ...]]] = set()  # bytes expected, tiles
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
@@ -240,16 +242,16 @@ class TileOps:
         """Put a tile's elements where swizzling has them, rows of `span` bytes."""
         engine, shared = self.engine, self.engine.memory.shared
         tile, cond = engine.values.node(shared.entries[entry]), shared.conds[entry]
-        name, start, count = (int(x) for x in tile.attr.split("."))
+        start, count = (int(x) for x in tile.attr.split(".")[1:])
         lanes = engine.lanes
-        coords = [engine.values.poly(a, 32) for a in tile.args]
-        for first in range(0, count // size, lanes):
-            e = np.minimum(first + np.arange(lanes, dtype=np.int64), count // size - 1)
-            offset = e * size
-            address, inside = self._element(name, coords, offset % span // size,
-                                            offset // span, size)
-            value = engine.values.select(inside, engine.memory.leaf(address, 8 * size),
-                                         constant(8 * size, 0), 8 * size)
+        versions = frozenset(engine.memory.versions.items())
+        values = self.unfolded.get((tile, size, span, versions))
+        if values is None:
+            values = [self._tile_elements(tile, first, size, span)
+                      for first in range(0, count // size, lanes)]
+            self.unfolded[(tile, size, span, versions)] = values
+        for first, value in zip(range(0, count // size, lanes), values, strict=True):
+            offset = np.minimum(first + np.arange(lanes, dtype=np.int64), count // size - 1) * size
             at = _swizzled(start + offset, span)[:, None] + np.arange(size)
             own = shared.writer[at] == entry  # the rest belongs to other tiles by now
             shared.writer[at[own]] = len(shared.entries)
@@ -257,6 +259,17 @@ class TileOps:
             shared.off[at[own]] = np.broadcast_to(np.arange(size), at.shape)[own]
             shared.entries.append(value)
             shared.conds.append(cond)
+
+    def _tile_elements(self, tile: Node, first: int, size: int, span: int) -> Value:
+        """Return elements of a tile from number `first` on, one for each lane."""
+        engine = self.engine
+        name, _start, count = (int(x) for x in tile.attr.split("."))
+        coords = [engine.values.poly(a, 32) for a in tile.args]
+        e = first + np.arange(engine.lanes, dtype=np.int64)
+        offset = np.minimum(e, count // size - 1) * size
+        address, inside = self._element(name, coords, offset % span // size, offset // span, size)
+        return engine.values.select(inside, engine.memory.leaf(address, 8 * size),
+                                    constant(8 * size, 0), 8 * size)
 
     def _symbol(self, name: int, what: str, width: int, high: int) -> Node:
         return self.engine.forest.make("param", f"{name}.{what}+0", width=width, low=0, high=high)
