@@ -22,6 +22,10 @@ Hash = npt.NDArray[np.uint64]  # [2, 1] or [2, lanes]
 _M1 = np.array([[0x9E3779B97F4A7C15], [0xC2B2AE3D27D4EB4F]], dtype=np.uint64)
 _M2 = np.array([[0xD6E8FEB86659FD93], [0xA0761D6478BD642F]], dtype=np.uint64)
 _S1, _S2 = np.uint64(29), np.uint64(32)
+_ONE = (2, 1)
+_MASK = (1 << 64) - 1
+_A0, _A1 = (int(w) for w in _M1[:, 0])
+_B0, _B1 = (int(w) for w in _M2[:, 0])
 
 
 @lru_cache(maxsize=1 << 16)
@@ -33,18 +37,35 @@ def key(text: str) -> Hash:
 
 def mix(acc: Hash, item: Hash) -> Hash:
     """Fold one more hash into an accumulator; the order of foldings matters."""
-    x = (acc ^ item) * _M1
+    if acc.shape == item.shape == _ONE:  # a few python integers are faster than an array of two
+        (a,), (b,) = acc.tolist()
+        (c,), (d,) = item.tolist()
+        a, b = (a ^ c) * _A0 & _MASK, (b ^ d) * _A1 & _MASK
+        a, b = a ^ a >> 29, b ^ b >> 29
+        a, b = a + b * _B0 & _MASK, b + a * _B1 & _MASK
+        a, b = a ^ a >> 32, b ^ b >> 32
+        return np.array(((a * _B0 & _MASK,), (b * _B1 & _MASK,)), dtype=np.uint64)
+    x: Hash = acc ^ item
+    x *= _M1
     x ^= x >> _S1
     x += x[::-1] * _M2
     x ^= x >> _S2
-    return x * _M2
+    x *= _M2
+    return x
 
 
 def finish(x: Hash) -> Hash:
     """Scatter a sum of hashes."""
-    x = (x ^ (x >> _S2)) * _M1
+    if x.shape == _ONE:
+        (a,), (b,) = x.tolist()
+        a, b = (a ^ a >> 32) * _A0 & _MASK, (b ^ b >> 32) * _A1 & _MASK
+        a, b = a + b * _B0 & _MASK, b + a * _B1 & _MASK
+        return np.array(((a ^ a >> 29,), (b ^ b >> 29,)), dtype=np.uint64)
+    x = x ^ (x >> _S2)
+    x *= _M1
     x += x[::-1] * _M2
-    return x ^ (x >> _S1)
+    x ^= x >> _S1
+    return x
 
 
 def ordered(tag: Hash, items: list[Hash]) -> Hash:

@@ -294,6 +294,7 @@ class Forest:
         self.bits: dict[int, Node] = {}  # dependence bit -> the atom it stands for
         self.gathers: dict[tuple[int, bytes], Node] = {}
         self.alike: dict[Node, npt.NDArray[np.int64] | None] = {}
+        self.tables: dict[bytes, npt.NDArray[np.int64]] = {}  # those of `alike`, one of each
         self.deadline = float("inf")
         self.work, self.max_work = 0, 320_000
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
@@ -385,7 +386,7 @@ class Forest:
             if len(first) == h.shape[1] or not bool((h[1] == h[1][table]).all()):
                 self.alike[node] = None
             else:
-                self.alike[node] = table
+                self.alike[node] = self.tables.setdefault(table.tobytes(), table)
         return self.alike[node]
 
     # -- small makers

@@ -142,12 +142,16 @@ class Scope:
     sure: the pairs were collected before; otherwise hashes are worked out when asked for.
     """
 
-    __slots__ = ("lane", "mask", "number", "region", "rewriter", "sure")
+    __slots__ = ("known", "lane", "mask", "number", "region", "rewriter", "sure")
 
     def __init__(self, rewriter: Rewriter, region: Region, mask: int, lane: Numbers,
-                 number: Numbers, sure: bool = True) -> None:
+                 number: Numbers, sure: bool = True, keys: Numbers | None = None) -> None:
         self.rewriter, self.region, self.mask = rewriter, region, mask
         self.lane, self.number, self.sure = lane, number, sure
+        #: the pairs' keys under some columns, by which lanes count as one (None: each its own)
+        self.known: dict[tuple[int, int | None], Numbers] = {}
+        if keys is not None:
+            self.known[mask, None] = keys
 
     def shift(self, lane: Numbers, picked: Any) -> Scope:
         """Return the pairs (lane[j], context of pair picked[j])."""
@@ -239,6 +243,7 @@ class Rewriter:
         self.heap: list[tuple[int, int, Node, Region]] = []
         self.relevant: dict[int, tuple[bool, int]] = {}
         self.plans: dict[Any, Any] = {}
+        self.unpacked: dict[int, tuple[Numbers, Numbers, Numbers]] = {}  # keys, numbers, lanes
 
     def offset(self, pivot: Pivot, scope: Scope) -> Any:
         """Return a coordinate's offset in the tile, one for all pairs or one for each."""
@@ -278,11 +283,17 @@ class Rewriter:
         return region
 
     def _keys(self, node: Node, scope: Scope) -> Numbers:
-        number = self.contexts.narrow(scope.mask, self.columns_of(node)[1], scope.number)
-        if node.uniform and node.op != "krow":
-            return number * self.lanes
-        first = self.forest.first_alike(node)
-        return number * self.lanes + (scope.lane if first is None else first[scope.lane])
+        mask = self.columns_of(node)[1]
+        uniform = node.uniform and node.op != "krow"
+        first = None if uniform else self.forest.first_alike(node)
+        name = (mask, 0 if uniform else None if first is None else id(first))
+        keys = scope.known.get(name)
+        if keys is None:
+            keys = self.contexts.narrow(scope.mask, mask, scope.number) * self.lanes
+            if not uniform:
+                keys = keys + (scope.lane if first is None else first[scope.lane])
+            scope.known[name] = keys
+        return keys
 
     # -- asking
     def need(self, scope: Scope, node: Node) -> None:
@@ -295,7 +306,7 @@ class Rewriter:
         if waiting is None:
             home.pending[node] = [keys]
             heapq.heappush(self.heap, (-node.serial, id(home), node, home))
-        else:
+        elif waiting[-1] is not keys:
             waiting.append(keys)
 
     def run(self) -> None:
@@ -304,23 +315,42 @@ class Rewriter:
         while self.heap:  # parents first: a node knows all its pairs before its children are asked
             _serial, _id, node, home = heapq.heappop(self.heap)
             waiting = home.pending.pop(node)
-            keys = np.unique(waiting[0] if len(waiting) == 1 else np.concatenate(waiting))
+            keys = self._sorted(waiting)
             table = home.tables.get(node)
             if table is not None:
                 keys = keys[~np.isin(keys, table.keys)]
             if not len(keys):
                 continue
-            number, lane = np.divmod(keys, self.lanes)
-            scope = Scope(self, home, self.columns_of(node)[1], lane, number)
+            number, lane = self._pairs(keys)
+            scope = Scope(self, home, self.columns_of(node)[1], lane, number, True, keys)
             todo.append((node, home, scope))
             self.forest.spend(1 + len(keys) // 4096)
             evaluate.needs(node, scope)
         for node, home, scope in reversed(todo):
             h, aux = evaluate.compute(node, scope)
-            made = _Table(scope.number * self.lanes + scope.lane, _narrow(h),
+            made = _Table(scope.known[scope.mask, None], _narrow(h),
                           None if aux is None else _narrow(aux))
             table = home.tables.get(node)
             home.tables[node] = made if table is None else table.join(made)
+
+    def _sorted(self, waiting: list[Numbers]) -> Numbers:
+        """Return keys that were asked for, each once, in order."""
+        keys = waiting[0]
+        if len(waiting) > 1 and any(w is not keys for w in waiting):
+            keys = np.concatenate(waiting)
+        elif len(keys) == 1 or id(keys) in self.unpacked:
+            return keys
+        if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):
+            keys = np.unique(keys)
+        return keys
+
+    def _pairs(self, keys: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the numbers and lanes of keys."""
+        known = self.unpacked.get(id(keys))
+        if known is None:
+            number, lane = np.divmod(keys, self.lanes)
+            known = self.unpacked[id(keys)] = (keys, number, lane)
+        return known[1], known[2]
 
     def fetch(self, scope: Scope, node: Node) -> tuple[Hash, Hash | None]:
         """Return a node's hash for the pairs of a scope, and the member sum of a group."""
@@ -340,7 +370,10 @@ class Rewriter:
         table = home.tables[node]
         h, aux = table.h, table.aux
         if h.shape[-1] > 1 or (aux is not None and aux.shape[-1] > 1):
-            at = np.searchsorted(table.keys, self._keys(node, scope))
+            keys = self._keys(node, scope)
+            if keys is table.keys:
+                return h, aux
+            at = np.searchsorted(table.keys, keys)
             h = h[..., at] if h.shape[-1] > 1 else h
             aux = aux[..., at] if aux is not None and aux.shape[-1] > 1 else aux
         return h, aux
