@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from checker.tree import evaluate
 from checker.tree.chains import one_step
@@ -120,6 +121,7 @@ class Body:
         self.inside = self.scope(lane, number, whole=True)
         self.before = self._before()
         self.groups: Groups | None = None
+        self.named = xxhash.xxh3_128_digest(self.keys.tobytes())
 
     def _plan(self) -> _Plan:
         plans = self.rewriter.plans
@@ -225,10 +227,31 @@ class Body:
         return [found[h] for h in sorted(found)]
 
     def _evaluate(self, current: list[Hash]) -> None:
+        """Work out everything inside from the running values, or take it from another fold.
+
+        The folds of one loop share most of their steps: a value is worked out once for all of
+        them where the running values below it agree for the same pairs.
+        """
         self.memo = {p: (h, None) for p, h in zip(self.fold.phis, current, strict=True)}
+        kept = self.rewriter.running
+        alone = {p.deps & ~LOW_BITS: xxhash.xxh3_128_digest(np.ascontiguousarray(h).tobytes())
+                 for p, h in zip(self.fold.phis, current, strict=True)}
+        names: dict[int, Any] = {}
         for node in self.plan.order:
-            h, aux = evaluate.compute(node, self.inside)
-            self.memo[node] = (h if node.op == "krow" else collapse(h), aux)
+            bits = node.deps & self.bits
+            name = names.get(bits)
+            if name is None:
+                below = tuple((bit, h) for bit, h in alone.items() if bit & bits)
+                name = names[bits] = (self.region, self.outer.mask, self.named, below)
+            made = None if self.around is not None else kept.get((node, name))
+            if made is None:
+                h, aux = evaluate.compute(node, self.inside)
+                made = (h if node.op == "krow" else collapse(h), aux)
+                size = h.nbytes + (0 if aux is None else aux.nbytes)
+                if self.around is None and self.rewriter.room >= size:
+                    self.rewriter.room -= size
+                    kept[node, name] = made
+            self.memo[node] = made
 
     def _classes(self, groups: Groups, current: list[Hash]) -> tuple[Any, Hash]:
         """Return how many classes each group has, and a hash of their set."""

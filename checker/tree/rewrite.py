@@ -27,6 +27,7 @@ from checker.tree.poly import Poly, settle
 
 __all__ = ["Facts", "Pivot", "Region", "Rewriter", "Scope"]
 
+KEPT_BYTES = 64 << 20  # of hashes inside loops that folds share
 Numbers = npt.NDArray[np.int64]
 
 
@@ -243,6 +244,8 @@ class Rewriter:
         self.heap: list[tuple[int, int, Node, Region]] = []
         self.relevant: dict[int, tuple[bool, int]] = {}
         self.plans: dict[Any, Any] = {}
+        self.running: dict[Any, tuple[Hash, Hash | None]] = {}  # inside loops: see `Body`
+        self.room = KEPT_BYTES
         self.unpacked: dict[int, tuple[Numbers, Numbers, Numbers]] = {}  # keys, numbers, lanes
 
     def offset(self, pivot: Pivot, scope: Scope) -> Any:
