@@ -16,7 +16,7 @@ from checker.tree.nodes import Forest, Node
 from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.values import Value, Values, unsigned
 
-__all__ = ["Logic", "conjuncts"]
+__all__ = ["Logic", "conjuncts", "size_of"]
 
 _SIZES = frozenset({"param", "imin_s", "imax_s"})
 _STARTS = _SIZES | {"sreg", "iop"}  # where a part of a size begins: a product of such
@@ -44,7 +44,7 @@ class Logic:
             if cond in ("eq", "ne"):
                 p = self.equal(a, b, width)
                 return self.negate(p) if cond == "ne" else p
-            x, y = (self._unwrapped(self.values.exact(v, width, signed)) for v in (a, b))
+            x, y = (self.unwrapped(self.values.exact(v, width, signed)) for v in (a, b))
             if cond in ("gt", "le"):
                 x, y, cond = y, x, {"gt": "lt", "le": "ge"}[cond]
             lt = self.at_least_zero(y.sub(x).sub(constant(0, 1)))  # x < y
@@ -54,7 +54,7 @@ class Logic:
             args = (self.values.node(a), self.values.node(b))
             return self.forest.make("icmp", text, width=1, args=args)
 
-    def _unwrapped(self, poly: Poly) -> Poly:
+    def unwrapped(self, poly: Poly) -> Poly:
         """Take a size plus literals and counters apart, under the premise no-index-wrap."""
         out = poly
         for mono, c in poly.terms.items():
@@ -116,6 +116,9 @@ class Logic:
         terms: dict[Any, Any] = {m: _div(c, g) for m, c in poly.terms.items() if m}
         base = constant(0, _div(poly.const, g))
         reduced = Poly(0, terms).add(base)
+        whole = self._of_a_size(reduced)
+        if whole is not None:
+            return self.at_least_zero(whole)
         if len(reduced.terms) <= 2:
             bit = [m[0] for m in reduced.terms if len(m) == 1 and m[0].op == "bit"]
             c = reduced.const
@@ -126,6 +129,27 @@ class Logic:
                 if k == -1 and c == 0:
                     return self.negate(bit[0].args[0])
         return forest.make("ge0", width=1, poly=reduced)
+
+    def _of_a_size(self, poly: Poly) -> Poly | None:
+        """Return `floor(size / 2**k) >= counters` as a comparison of the size itself.
+
+        floor(x / d) >= r says x >= r * d; floor(x / d) <= r says x < (r + 1) * d.
+        """
+        found = [(m[0], c) for m, c in poly.terms.items() if len(m) == 1 and m[0].op == "iop"
+                 and m[0].attr == "shr_s.32" and not isinstance(c, np.ndarray) and c in (1, -1)]
+        if len(found) != 1:
+            return None
+        (atom, sign), = found
+        rest = poly.sub(Poly(0, {(atom,): sign}))
+        size, by = self.values.poly(atom.args[0], 32), atom.args[1].poly
+        if any(a.op != "kappa" for m in rest.terms for a in m) or size_of(size) is None \
+                or by is None or not by.is_const or isinstance(by.const, np.ndarray):
+            return None
+        step = 1 << int(by.const)
+        exact = self.unwrapped(self.values.sext(size, 32, 0))
+        if sign > 0:
+            return exact.add(rest.scale(step))
+        return rest.scale(step).add(constant(0, step - 1)).sub(exact)
 
     # -- combinations
     def negate(self, p: Node) -> Node:
@@ -294,6 +318,15 @@ class Logic:
         parts = [q for q in conjuncts(p) if not self.implies(known, q)]
         refuted = any(self.implies(known, self.negate(q)) for q in parts if q.op != "lanes")
         return self.forest.false if refuted else self.conjunction(parts)
+
+
+def size_of(poly: Poly) -> Node | None:
+    """Return the parameter of a sum of a parameter and a literal."""
+    symbols = [(m, c) for m, c in poly.terms.items() if m]
+    if len(symbols) != 1 or len(symbols[0][0]) != 1 or isinstance(poly.const, np.ndarray):
+        return None
+    (atom,), c = symbols[0]
+    return atom if atom.op == "param" and not isinstance(c, np.ndarray) and c == 1 else None
 
 
 def _is_size(mono: tuple[Node, ...]) -> bool:

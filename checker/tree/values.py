@@ -137,6 +137,31 @@ class Values:
             return poly.to_width(width)
         return self._counted(poly, source, width) or self._cast_sum("sext", poly, source, width)
 
+    def uncut(self, poly: Poly) -> Poly:
+        """Return c * ext(p) as c * p where what the cut to k bits drops is shifted out: c * 2**k.
+
+        Exact modulo 2**width: ext(p) and p differ by a multiple of 2**k.
+        """
+        out = poly
+        for mono, c in poly.terms.items():
+            if len(mono) == 1 and mono[0].op in ("zext", "sext") and mono[0].poly is not None \
+                    and not isinstance(c, np.ndarray) and c << mono[0].width & (
+                        (1 << poly.width) - 1) == 0:
+                inner = mono[0].poly.to_width(poly.width)
+                out = out.sub(Poly(poly.width, {mono: c})).add(inner.scale(c))
+        return out
+
+    def counts(self, poly: Poly) -> bool:
+        """Tell whether a word is a loop counter times a literal and what is not negative.
+
+        It lies in [0, 2**31), under the premise no-index-wrap.
+        """
+        rest = Poly(poly.width, {m: c for m, c in poly.terms.items()
+                                 if not (len(m) == 1 and m[0].op == "kappa")})
+        bounds = rest.range()
+        return bounds is not None and bounds[0] >= 0 \
+            and self._counted(poly, poly.width, 0) is not None
+
     def _counted(self, poly: Poly, source: int, width: int) -> Poly | None:
         """Widen a loop counter times a literal as it is, under the premise no-index-wrap."""
         if source != 32:

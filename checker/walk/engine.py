@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from checker.core import OPS, Const, Op, Program
-from checker.tree.logic import Logic, conjuncts
+from checker.tree.logic import Logic, conjuncts, size_of
 from checker.tree.nodes import Forest, Node
 from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.rules import Floats
@@ -411,7 +411,17 @@ class Engine:
 
     def _int(self, op: Op) -> None:
         args = [self._wide(s) for s in op.src]
-        self.put(op.dst[0], self.ints.op(op.name, op.attr, args))
+        name = op.name
+        if name == "shr_u" and op.attr == 32 and self._counted(self.values.poly(args[0], 32)):
+            name = "shr_s"
+        self.put(op.dst[0], self.ints.op(name, op.attr, args))
+
+    def _counted(self, poly: Poly) -> bool:
+        """Tell whether this path shows that a size plus a literal is not negative."""
+        if size_of(poly) is None:
+            return False
+        exact = self.logic.unwrapped(self.values.sext(poly, 32, 0))
+        return self.logic.implies(conjuncts(self.state.path), self.logic.at_least_zero(exact))
 
     def _lop3(self, op: Op) -> None:
         a, b, c = self.sources(op)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.logic import Logic
+from checker.tree.logic import Logic, size_of
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.values import Value, Values, unsigned
@@ -71,8 +71,13 @@ class Ints:
         # an index computed from block indices alone is a symbol of its own
         symbol = below and not below & ~self.forest.grid_bits and all(n.uniform for n in nodes)
         known = len(self.forest.nodes)
+        low, high = 0, top - 1
+        k = self._number_of(args[1]) if name in ("shr_u", "shr_s") else None
+        if k is not None and 0 < k < width:
+            low, high = (0, (top - 1) >> k) if name == "shr_u" else (-(top >> k + 1),
+                                                                     (top >> k + 1) - 1)
         node = self.forest.make(name if own else "iop", f"{name}.{width}", width=out, args=nodes,
-                                low=0, high=top - 1, fresh_bit=bool(symbol))
+                                low=low, high=high, fresh_bit=bool(symbol))
         if symbol and len(self.forest.nodes) > known:
             node.deps &= ~below
             self.forest.grid_bits |= node.deps & ~LOW_BITS
@@ -176,6 +181,10 @@ class Ints:
                 parts.append(constant(width - at, 0))
             return self.values.pack(parts)
         poly = self.values.poly(x, width)
+        if width == 32 and len(runs) == 1 and 0 < runs[0][0] < runs[0][1] == width \
+                and size_of(poly) is not None:  # a size rounded down
+            steps = self.op("shr_s", width, (poly, constant(32, runs[0][0])))
+            return self.values.poly(steps, width).scale(1 << runs[0][0])
         total = Poly(width, {})
         for start, end in runs:
             total = total.add(self.low_bits(poly, end)).sub(self.low_bits(poly, start))
@@ -280,7 +289,9 @@ class Ints:
             if bool((c >= width).any()):
                 return None
             return self.values.poly(a, width).scale(np.int64(1) << c.astype(np.int64))
-        return self.values.poly(a, width).scale(1 << c) if c < width else constant(width, 0)
+        if c >= width:
+            return constant(width, 0)
+        return self.values.uncut(self.values.poly(a, width).scale(1 << c))
 
     def _shift_right(self, width: int, a: Value, n: Value, signed: bool) -> Value | None:
         k = self._number_of(n)
@@ -307,7 +318,11 @@ class Ints:
             return self.values.zext(self.values.poly(word, 32), 32, width)
         exact = self._in_range(poly, width, signed)
         if exact is None:
-            return None
+            if not self.values.counts(poly):
+                return None
+            exact = poly.to_width(0)
+            if k == width - 1:
+                return constant(width, 0)
         return floor_shift(exact, k, width)
 
     def high_word(self, value: Value) -> Value | None:
@@ -391,8 +406,10 @@ class Ints:
         return None
 
     def _nonnegative(self, width: int, a: Value) -> bool:
-        bounds = self.values.poly(a, width).range()
-        return bounds is not None and bounds[0] >= 0 and bounds[1] < 1 << (width - 1)
+        poly = self.values.poly(a, width)
+        bounds = poly.range()
+        return (bounds is not None and bounds[0] >= 0 and bounds[1] < 1 << (width - 1)) \
+            or self.values.counts(poly)
 
     def _idiv_s(self, width: int, a: Value, b: Value) -> Value | None:
         return self._idiv_u(width, a, b) if self._nonnegative(width, a) else None

@@ -408,14 +408,29 @@ class _Runner:
                 facts = [f for f in (self._at(test, at.sub(Poly(32, {(): 1}))),)
                          if not f.deps & self._phi_mask()]
             wanted.append((at, self._template(it, facts, header)))
-        unified = self._unify(g, wanted[0][1], wanted[1][1])
+        for start in (0, 1):  # what iteration 0 has is at times not told from a literal 0
+            unified = self._fitted(wanted, start)
+            if unified is not None:
+                return unified
+        return None
+
+    def _fitted(self, wanted: list[tuple[Poly, Summary]], start: int) -> Summary | None:
+        """Return the template of which iterations start and start + 1 are instances, if all are."""
+        if any(not at.is_const for at, _t in wanted[start:start + 2]):
+            return None
+        g = Generaliser(self.engine, self.kappa)
+        unified = self._unify(g, wanted[start][1], wanted[start + 1][1])
         if unified is None:
             self.unlike = True
             return None
-        for at, t in wanted:
-            if not self._instance(unified, at, t):
-                return None
-        return unified
+        if start:
+            back = Replacer(self.engine, {self.kappa: Poly(32, {(self.kappa,): 1, (): -start})})
+            unified = Summary(
+                {r: back.node(s) for r, s in unified.steps.items()}, back.node(unified.cond),
+                unified.exit_target,
+                {r: back.node(v) if isinstance(v, Node) else None if v is None else back.poly(v)
+                 for r, v in unified.exit_regs.items()}, unified.header_exit)
+        return unified if all(self._instance(unified, at, t) for at, t in wanted) else None
 
     def _unify(self, g: Generaliser, a: Summary, b: Summary) -> Summary | None:
         steps: dict[int, Node] = {}

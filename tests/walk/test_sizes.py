@@ -1,0 +1,133 @@
+"""Numbers of blocks: sizes divided, rounded and shifted, compared with counters."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from checker.api import program_of
+from checker.tree import same
+from checker.tree.logic import Logic
+from checker.tree.nodes import Forest, Node
+from checker.tree.poly import Poly, constant
+from checker.tree.result import WalkResult
+from checker.tree.values import Values
+from checker.walk.ints import Ints
+from checker.walk.run import walk
+from corpus.load import load_truth
+from tests.walk.kernels import equal, text, walked
+
+
+def _makers() -> tuple[Forest, Values, Logic, Ints]:
+    forest = Forest(1)
+    values = Values(forest)
+    logic = Logic(values)
+    return forest, values, logic, Ints(values, logic)
+
+
+def _exact(poly: Poly, values: dict[Node, int]) -> int:
+    total = 0
+    for mono, c in poly.terms.items():
+        for atom in mono:
+            if atom in values:
+                c *= values[atom]
+            else:
+                assert atom.op == "sext"
+                assert atom.poly is not None
+                c *= _exact(atom.poly, values)
+        total += c
+    return total
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("literal", [-3, -1, 0, 2])
+@pytest.mark.parametrize("slope", [-2, -1, 0, 1])
+def test_a_number_of_blocks_against_a_counter(sign: int, literal: int, slope: int) -> None:
+    forest, values, logic, ints = _makers()
+    size = forest.make("param", "0+0", width=32, low=0, high=(1 << 32) - 1)
+    counter = forest.make("kappa", "0", low=0, high=(1 << 31) - 2)
+    blocks = ints.op("shr_s", 32, (Poly(32, {(size,): 1}).add(constant(32, 7)),
+                                   constant(32, 3)))
+    poly = values.exact(blocks, 32, True).scale(sign).add(
+        Poly(0, {(counter,): slope})).add(constant(0, literal))
+    p = logic.at_least_zero(poly)
+    assert p.op == "ge0"
+    assert p.poly is not None
+    for n in range(-20, 60):
+        for k in range(6):
+            told = _exact(p.poly, {size: n, counter: k}) >= 0
+            assert told == (sign * ((n + 7) >> 3) + slope * k + literal >= 0), (n, k)
+
+
+def test_what_a_shift_drops_may_be_cut_before() -> None:
+    forest, values, _logic, _ints = _makers()
+    counter = forest.make("kappa", "0", low=0, high=(1 << 31) - 2)
+    inner = Poly(30, {(counter,): 64}).add(constant(30, 128))
+    cut = values.zext(inner, 30, 32)
+    assert values.uncut(cut.scale(4)).same(Poly(32, {(counter,): 256}).add(constant(32, 512)))
+    assert values.uncut(cut.scale(2)).same(cut.scale(2))  # bit 30 would come back
+    assert values.uncut(cut.scale(12)).same(Poly(32, {(counter,): 768}).add(constant(32, 1536)))
+
+
+def test_a_counter_has_no_sign_bit() -> None:
+    forest, values, _logic, ints = _makers()
+    counter = forest.make("kappa", "0", low=0, high=(1 << 31) - 2)
+    assert values.counts(Poly(32, {(counter,): 64}).add(constant(32, 33)))
+    assert not values.counts(Poly(32, {(counter,): 64}).sub(constant(32, 33)))
+    assert not values.counts(Poly(32, {(counter,): -64}).add(constant(32, 33)))
+    below = Poly(32, {(counter,): 64}).sub(constant(32, 1))
+    assert ints.op("shr_u", 32, (below, constant(32, 31))).op == "iop"  # type: ignore[union-attr]
+
+
+def _rounded(step: int, skip: str, exit_test: str = "setp.lt.s32 %p3, %r13, %r12;") -> str:
+    """Sums a[k + t] for k = 0, step, ... below n rounded up to a multiple of step."""
+    return text(f"""
+    mul.wide.u32 %rd10, %r2, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd3, %rd10;
+    mov.f32 %f2, 0f00000000;
+    add.s32 %r10, %r1, {step - 1};
+    setp.lt.s32 %p2, %r10, {skip};
+    @%p2 bra $done;
+    and.b32 %r12, %r10, -{step};
+    mov.u32 %r13, 0;
+$loop:
+    ld.global.f32 %f1, [%rd11];
+    add.rn.f32 %f2, %f2, %f1;
+    add.s64 %rd11, %rd11, {4 * step};
+    add.s32 %r13, %r13, {step};
+    {exit_test}
+    @%p3 bra $loop;
+$done:
+    st.global.f32 [%rd12], %f2;""", threads=32)
+
+
+def test_a_size_rounded_up_ends_a_loop_as_the_size_does() -> None:
+    one = _rounded(32, "32")
+    assert equal(one, _rounded(32, "32", "setp.lt.s32 %p3, %r13, %r1;"))
+
+
+@pytest.mark.parametrize("twin", [
+    _rounded(32, "32", "setp.le.s32 %p3, %r13, %r1;"),
+    _rounded(32, "32", "setp.lt.s32 %p3, %r13, %r10;"),
+    _rounded(64, "64"),
+    _rounded(32, "0"),  # runs where there is nothing to be done
+])
+def test_another_end_shows(twin: str) -> None:
+    assert not same(walked(_rounded(32, "32")), walked(twin))[0]
+
+
+@cache
+def _truth(family: str, name: str) -> WalkResult:
+    return walk(program_of(next(r.kernel.text for r in load_truth(family)
+                                if r.kernel.name == f"{name}-sm_90")), seconds=600)
+
+
+@pytest.mark.parametrize(("family", "one", "two"), [
+    ("gemm_batched", "gemm_batched-BK16_BM32_BN32_s1_w4", "gemm_batched-BK64_BM32_BN32_s3_w4"),
+    ("gemm_int4", "gemm_int4.f16_scale-BK64_BM32_BN32_G64_SCALEFIRST1_s1_w2",
+     "gemm_int4.f16_scale-BK64_BM32_BN32_G64_SCALEFIRST1_s3_w4"),
+])
+def test_counted_blocks_of_k_leave_no_trace(family: str, one: str, two: str) -> None:
+    assert same(_truth(family, one), _truth(family, two)) == (True, ())
