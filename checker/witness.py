@@ -146,8 +146,8 @@ def _probe(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]
 def _planted(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]:
     """Everyday values with one infinity or NaN in one buffer: which outputs does it reach?
 
-    Seeds take the buffers in turn, first with infinity, then with NaN, then both among values that
-    are all positive, so that no other term turns the infinity into a NaN.
+    Seeds take the buffers in turn: with infinity, with infinity among values that are all positive
+    (so that no other term turns it into a NaN), then both with NaN.
     """
     out = {b.name: draw("normal", seed, _facts(launch, b)) for b in free}
     floats = [b for b in free if b.dtype in FORMATS and b.dtype != "e4m3" and b.role != "out"]
@@ -156,12 +156,12 @@ def _planted(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bit
     turn, at = divmod(seed - 1, len(floats))
     for b in floats:
         ebits, mbits, _ = FORMATS[b.dtype]
-        if turn // 2 % 2:
+        if turn % 2:
             out[b.name] &= out[b.name].dtype.type((1 << (ebits + mbits)) - 1)
     chosen = floats[at]
     ebits, mbits, _ = FORMATS[chosen.dtype]
     where = int(words(f"planted/{seed}", 1)[0] % np.uint64(chosen.elements))
-    bits = ((1 << ebits) - 1) << mbits | (turn % 2) << (mbits - 1)
+    bits = ((1 << ebits) - 1) << mbits | (turn // 2 % 2) << (mbits - 1)
     out[chosen.name][where] = bits
     return out
 
