@@ -38,6 +38,7 @@ class Copy:
     lane: NDArray[np.int64]
     group: NDArray[np.int64]  # -1: not committed
     line: int
+    open: bool = True  # some lane has not committed
 
 
 def step(program: Program, op: Op, read: Read) -> Step | None:
@@ -162,9 +163,10 @@ def _commit(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     groups = _groups(m)
     active = (m.full(on) & m.live).reshape(-1)
     for copy in _copies(m):
-        fresh = (copy.group < 0) & active[copy.lane]
-        if fresh.any():
+        if copy.open:
+            fresh = (copy.group < 0) & active[copy.lane]
             copy.group = np.where(fresh, groups[copy.lane], copy.group)
+            copy.open = bool((copy.group < 0).any())
     groups[active] += 1
 
 
@@ -189,7 +191,7 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
 
 def _rest(copy: Copy, keep: NDArray[np.bool_]) -> Copy:
     return Copy(copy.index[keep], copy.granule, copy.h[:, keep], copy.f[keep], copy.warp[keep],
-                copy.lane[keep], copy.group[keep], copy.line)
+                copy.lane[keep], copy.group[keep], copy.line, copy.open)
 
 
 def _land(m: Machine, copy: Copy, done: NDArray[np.bool_]) -> None:

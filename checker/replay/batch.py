@@ -7,13 +7,15 @@ overhead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from checker.core import OPS, Op, Program
 from checker.replay.facts import Mask
 from checker.replay.machine import Machine, Step
+from checker.replay.schedule import early
 from checker.replay.values import Conc, Hash, V, hash_of, resize
 
 __all__ = ["runs", "step"]
@@ -23,24 +25,16 @@ _LANES = 1 << 15  # lanes of one batch, about
 _LEAST = 4
 
 
-def runs(program: Program, block_of: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Places [start, end) of at least four operations of which none reads another's result."""
-    start, written = 0, set[int]()
-    for at, op in enumerate([*program.ops, None]):
-        first = program.ops[start] if start < at else None
-        if first is not None and (
-                op is None or op.name != first.name or op.attr != first.attr
-                or block_of[at] != block_of[start] or not _plain(op) or op.dst[0] in written
-                or any(isinstance(s, int) and s in written for s in op.src)):
-            if at - start >= _LEAST:
-                yield start, at
-            start, written = at, set()
-        if op is None:
-            return
-        if _plain(op):
-            written.add(op.dst[0])
-        else:
-            start, written = at + 1, set()
+def runs(program: Program, block_of: Sequence[int], delayed: Sequence[Sequence[int]] = ()
+         ) -> Iterator[list[int]]:
+    """Places of at least four operations that may all be done where the first one stands."""
+    for places in early(program, block_of, partial(_key, program), delayed):
+        if len(places) >= _LEAST:
+            yield places
+
+
+def _key(program: Program, op: Op) -> Hashable | None:
+    return (op.name, op.attr, program.reg_widths[op.dst[0]]) if _plain(op) else None
 
 
 def _plain(op: Op) -> bool:

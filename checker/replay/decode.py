@@ -43,13 +43,14 @@ _CONTROL = frozenset({"branch", "switch", "exit", "trap", "barrier", "mbar_test"
 def decode(program: Program, block_of: Sequence[int]) -> list[Step | None]:
     """Steps of a program; the first of a run of like float operations does all of them."""
     steps = [_step(program, op) for op in program.ops]
-    for start, end in batch.runs(program, block_of):
-        ops = program.ops[start:end]
-        steps[start:end] = [batch.step(program, ops, [operands(op) for op in ops],
-                                       program.reg_widths[ops[0].dst[0]])
-                            ] + [_nothing] * (end - start - 1)
-    for places, whole in [*matrix_runs(program, block_of, operands), *_memory_runs(
-            program, block_of)]:
+    late = [*matrix_runs(program, block_of, operands), *_memory_runs(program, block_of)]
+    for places in batch.runs(program, block_of, [places for places, _ in late]):
+        ops = [program.ops[at] for at in places]
+        for at in places:
+            steps[at] = _nothing
+        steps[places[0]] = batch.step(program, ops, [operands(op) for op in ops],
+                                      program.reg_widths[ops[0].dst[0]])
+    for places, whole in late:
         together = _together(places, [steps[at] for at in places], whole)
         for at in places:
             steps[at] = _nothing

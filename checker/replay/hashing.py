@@ -61,13 +61,22 @@ _Q = key("extract width") | _ONE
 
 def mix(x: U64) -> U64:
     """A bijection of 128-bit words with full diffusion across both halves."""
+    return _mixed(x.copy())
+
+
+def _mixed(x: U64) -> U64:
+    """`mix` in place, of an array that nobody else sees."""
     lead = x.ndim - 3
     k1, k2 = (_K1, _K2) if lead == 0 else (_lead(_K1, x.ndim), _lead(_K2, x.ndim))
-    x = x ^ (x[::-1] >> _S32)
+    other = x[::-1]
+    t = other >> _S32
+    x ^= t
     x *= k1
-    x ^= x[::-1] >> _S29
+    np.right_shift(other, _S29, out=t)
+    x ^= t
     x *= k2
-    x ^= x[::-1] >> _S32
+    np.right_shift(other, _S32, out=t)
+    x ^= t
     return x
 
 
@@ -84,8 +93,16 @@ def combine(k: U64, a: U64, b: U64 | None = None) -> U64:
     """Hash of an operation over one child or two ordered ones."""
     x = a * _fit(_KA, a)
     if b is not None:
-        x = x + b * _fit(_KB, b)
-    return mix(x + _fit(k, x))
+        y = b * _fit(_KB, b)
+        if x.shape == y.shape:
+            x += y
+        else:
+            x = x + y
+    fitted = _fit(k, x)
+    if fitted.ndim == x.ndim and fitted.shape[1:] == (1,) * (x.ndim - 1):
+        x += fitted
+        return _mixed(x)
+    return _mixed(x + fitted)
 
 
 def combine_all(k: U64, children: list[U64]) -> U64:

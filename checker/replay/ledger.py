@@ -47,12 +47,24 @@ class Ledger:
         _, first = np.unique(rows[0], return_index=True)
         self.rows, self.fresh, self.count = rows[:, first], [], len(first)
 
-    def find(self, h: U64) -> tuple[NDArray[np.bool_], NDArray[np.uint64]] | None:
-        """Which of these hashes are known, and their payloads (payload, *lanes)."""
+    def find(self, h: U64, where: NDArray[np.bool_] | None = None
+             ) -> tuple[NDArray[np.bool_], NDArray[np.uint64]] | None:
+        """Which of these hashes are known, and their payloads (payload, *lanes).
+
+        where: lanes that matter; the others count as unknown.
+        """
         if not self.count:
             return None
         if self.fresh:
             self._settle()
+        if where is not None and where.shape == h.shape[1:]:
+            some = self.find(np.ascontiguousarray(h[:, where]))
+            if some is None:
+                return None
+            known, payload = np.zeros(where.shape, dtype=bool), np.zeros(
+                (self.payload, *where.shape), dtype=np.uint64)
+            known[where], payload[:, where] = some
+            return known, payload
         at = np.minimum(np.searchsorted(self.rows[0], h[0]), self.rows.shape[1] - 1)
         found = self.rows[:, at]
         known = (found[0] == h[0]) & (found[1] == h[1])

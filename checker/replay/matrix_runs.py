@@ -27,7 +27,8 @@ from checker.replay.matrix import (
     step_sums,
     write,
 )
-from checker.replay.rounding import Tile, elements, minus_zero, one_step
+from checker.replay.nulls import open_null
+from checker.replay.rounding import Opened, Tile, elements, minus_zero, opened_step
 from checker.replay.schedule import Kind, runs
 from checker.replay.values import V
 
@@ -169,12 +170,14 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
     sums: dict[bool, list[tuple[U64, Any, Any]]] = {}
     previous: list[_Member] = []
     acc: tuple[U64, Facts] | None = None
+    opened: Opened | None = None
     start = 0
     for _, wave in groupby(group, key=lambda x: x.wave):
         now = list(wave)
         rows = slice(start * m.B, (start + len(now)) * m.B)
         if acc is None or [x.before for x in now] != [x.at for x in previous]:
             acc = _accumulators(m, now, values, na + nb, out, fragment)
+            opened = open_null(acc)
         signless = _signless(m, model, acc, len(now))
         pieces = []
         for flag in dict.fromkeys(signless):
@@ -182,11 +185,11 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
                 sums[flag] = list(step_sums(model, a.prepared(model, model.a_type, flag),
                                             b.prepared(model, model.b_type, flag), fragment))
                 assert all(x[0].shape[2] == len(group) * m.B for x in sums[flag])
-            done = acc
+            done, known = acc, opened
             for total, none, null in sums[flag]:
-                done = one_step(model, done, total[:, :, rows],
-                                None if none is None else none[:, rows],
-                                None if null is None else null[:, rows])
+                done, known = opened_step(model, done, known, total[:, :, rows],
+                                          None if none is None else none[:, rows],
+                                          None if null is None else null[:, rows])
             pieces.append(done)
         more = poison if isinstance(poison, int) else poison[:, rows]
         for i, x in enumerate(now):
@@ -196,7 +199,7 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
             out[x.at] = (h[:, :, mine], f if isinstance(f, int) else f[:, mine])
         acc = None
         if len(pieces) == 1:
-            h, f = pieces[0]
+            (h, f), opened = pieces[0], known
             acc = h, f | more
         previous, start = now, start + len(now)
 

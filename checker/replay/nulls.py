@@ -60,7 +60,7 @@ def open_null(x: HF) -> tuple[NDArray[np.bool_], HF, U64] | None:
     if not has_forms(f) or not any(form_name(n) == _WITH for n in forms_in(f)):
         return None
     marked = np.asarray(f >> FORM_SHIFT == form_id(_WITH))
-    found = _SUMS.find(h)
+    found = _SUMS.find(h, marked)
     if found is None:
         return None
     lanes, rows = found

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from checker.arith.steps import StepModel
 from checker.core import Conv
 from checker.replay import identities as ids
-from checker.replay.facts import CONC, MNZ, NULL, POISON, QUIET, Facts, memo, seen
+from checker.replay.facts import CONC, HF, MNZ, NULL, POISON, QUIET, Facts, memo, seen
 from checker.replay.hashing import U64, combine, key
 from checker.replay.nulls import open_null, with_null
 from checker.replay.operands import choose
 
-__all__ = ["ZERO_SQUARE", "Tile", "all_null", "elements", "flat", "minus_zero", "one_step",
-           "prepared", "products", "signless_zeros", "unflat"]
+__all__ = ["ZERO_SQUARE", "Opened", "Tile", "all_null", "elements", "flat", "minus_zero",
+           "one_step", "opened_step", "prepared", "products", "signless_zeros", "unflat"]
 
 Tile = tuple[U64, Facts]  # hashes (2, B, G, rows, cols) and facts (B, G, rows, cols) or int
 
@@ -115,36 +115,62 @@ def all_null(a: Any, b: Any, part: list[int]) -> NDArray[np.bool_]:
                                 (~b[..., part, :]).astype(np.float32)) == 0)
 
 
+Opened = tuple[NDArray[np.bool_], HF, U64]  # lanes of x + z, x there, the hash of the null z
+
+
 def one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any, null: Any
-              ) -> tuple[U64, Facts]:
-    """One rounding step; `none`, `null`: lanes whose products are all +0 * +0, all zero or NaN.
+             ) -> tuple[U64, Facts]:
+    """One rounding step; `none`, `null`: lanes whose products are all +0 * +0, all zero or NaN."""
+    return opened_step(model, acc, open_null(acc), total, none, null)[0]
+
+
+def opened_step(model: StepModel, acc: tuple[U64, Facts], opened: Opened | None, total: U64,
+                none: Any, null: Any) -> tuple[tuple[U64, Facts], Opened | None]:
+    """One rounding step onto an accumulator of which is known where it holds a null.
 
     A null step leaves its accumulator alone but for a NaN: once is enough, and it may come last.
+    Returns the result and where that holds a null.
     """
-    out = _plain_step(model, acc, total, none)
-    opened = open_null(acc)
+    may = minus_zero(model, acc)
+    out, skipped = _plain_step(model, acc, may, total, none)
     if opened is None and (null is None or not null.any()):
-        return out
+        return out, None
     here = np.zeros((1, 1, 1), dtype=bool) if null is None else null
     lanes, inner, z = opened or (np.zeros((1, 1, 1), dtype=bool), acc, acc[0])
+    after: Opened | None = None
     if opened is not None:
-        bare = _plain_step(model, choose(lanes, inner, acc), total, none)
+        if skipped is not None:
+            after = _also(after, lanes & skipped, inner, z)
+        start = choose(lanes, inner, acc)
+        bare = _plain_step(model, start, minus_zero(model, start), total, none)[0]
         move = lanes & ~here & (np.asarray(bare[1] & MNZ) == 0)
         if move.any():
             late = with_null(bare, (z, (acc[1] & POISON) | MNZ), move)
             out = choose(move, late, out)
+            after = _also(after, move, bare, z)
     if null is not None:
         what = combine(key("null step"), total)
-        still = here & _kept(model, acc, minus_zero(model, acc))
+        still = here & _kept(model, acc, may)
         if none is not None:
             still = still & ~none
         fresh = still & ~lanes
         if fresh.any():
             out = choose(fresh, with_null(acc, (what, MNZ), fresh), out)
+            after = _also(after, fresh, acc, what)
         same = still & lanes & (z == what).all(axis=0)
         if same.any():
             out = choose(same, acc, out)
-    return out
+            after = _also(after, same, inner, z)
+    return out, after
+
+
+def _also(known: Opened | None, lanes: NDArray[np.bool_], inner: HF, z: U64) -> Opened | None:
+    """More lanes that hold a null."""
+    if not lanes.any():
+        return known
+    if known is None:
+        return lanes, inner, z
+    return known[0] | lanes, choose(lanes, inner, known[1]), np.where(lanes, z, known[2])
 
 
 def minus_zero(model: StepModel, acc: tuple[U64, Facts]) -> Facts:
@@ -167,11 +193,10 @@ def _kept(model: StepModel, acc: tuple[U64, Facts], may: Facts) -> NDArray[np.bo
     return np.asarray(kept)
 
 
-def _plain_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
-                ) -> tuple[U64, Facts]:
-    """The step's hash; lanes of `none` keep their accumulator where it is not -0."""
+def _plain_step(model: StepModel, acc: tuple[U64, Facts], may: Facts, total: U64, none: Any
+                ) -> tuple[tuple[U64, Facts], NDArray[np.bool_] | None]:
+    """The step's hash; lanes of `none` keep their accumulator where it is not -0: which ones."""
     h, f = acc
-    may = minus_zero(model, acc)
     out = combine(key(f"mma step {model.id}"), h, total)
     facts: Facts = may | QUIET
     if none is not None:
@@ -180,4 +205,5 @@ def _plain_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any
             out = np.where(skip, h, out)
             facts = np.where(skip, np.uint32(f) if isinstance(f, int) else f,
                              np.uint32(may | QUIET) if isinstance(may, int) else may | QUIET)
-    return out, facts
+            return (out, facts), skip
+    return (out, facts), None

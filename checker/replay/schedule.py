@@ -1,8 +1,8 @@
 """Runs of like operations that may be done at once, although other operations lie between them.
 
-In: a program and its basic blocks. Out: places of the operations of each run. All of a run happens
-where its last operation stands: an operation is delayed past others only inside one stretch of
-straight-line code, where registers (and memory, as `crosses` says) do not tell the difference.
+In: a program and its basic blocks. Out: places of the operations of each run. An operation moves
+past others only inside one stretch of straight-line code, where registers (and memory, as `crosses`
+says) do not tell the difference: to the last one of its run (`runs`) or to the first (`early`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from checker.core import Op, Program
 
-__all__ = ["Kind", "control", "runs"]
+__all__ = ["Kind", "control", "early", "runs"]
 
 _CONTROL = frozenset({"branch", "switch", "exit", "trap", "barrier", "mbar_test"})
 
@@ -33,7 +33,7 @@ class Kind:
 
 @dataclass(slots=True)
 class _Open:
-    """A run that is still being collected."""
+    """A run that is still being collected; what it (`early`: and all since it) reads and writes."""
 
     key: Hashable
     places: list[int] = field(default_factory=list)
@@ -67,6 +67,39 @@ def runs(program: Program, block_of: Sequence[int], kind: Kind) -> Iterator[list
         now.written |= written
     if now is not None and len(now.places) > 1:
         yield now.places
+
+
+def early(program: Program, block_of: Sequence[int], key: Callable[[Op], Hashable | None],
+          delayed: Sequence[Sequence[int]] = ()) -> Iterator[list[int]]:
+    """Runs of operations on registers only, all of which may happen where the first one stands.
+
+    delayed: runs that happen where their last operation stands.
+    """
+    late = {places[-1]: places for places in delayed}
+    opened: dict[Hashable, _Open] = {}
+    block = -1
+    for at, op in enumerate(program.ops):
+        if control(op) or block_of[at] != block:
+            yield from (run.places for run in opened.values() if len(run.places) > 1)
+            opened, block = {}, block_of[at]
+        read, written = _registers(op)
+        for earlier in late.get(at, ()):
+            more = _registers(program.ops[earlier])
+            read, written = read | more[0], written | more[1]
+        name = key(op)
+        if name is not None:
+            mine = opened.get(name)
+            if mine is not None and (read & mine.written or written & (mine.read | mine.written)):
+                if len(mine.places) > 1:
+                    yield mine.places
+                mine = None
+            if mine is None:
+                mine = opened[name] = _Open(name)
+            mine.places.append(at)
+        for run in opened.values():
+            run.read |= read
+            run.written |= written
+    yield from (run.places for run in opened.values() if len(run.places) > 1)
 
 
 def _conflict(run: _Open, read: set[int], written: set[int]) -> bool:

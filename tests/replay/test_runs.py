@@ -10,7 +10,7 @@ import pytest
 from checker.cfg import build_cfg
 from checker.lower import lower
 from checker.parse import parse
-from checker.replay import ReplayResult, decode, replay
+from checker.replay import ReplayResult, batch, decode, replay
 from checker.replay.matrix_runs import matrix_runs
 from tests.replay.listing import facts, text
 from tests.replay.test_matrix import LOAD, STORE, k8, k16
@@ -37,6 +37,7 @@ def _both(monkeypatch: pytest.MonkeyPatch, source: str, launch: Any
     together = replay(program, launch)
     monkeypatch.setattr(decode, "matrix_runs", _none)
     monkeypatch.setattr(decode, "_memory_runs", _none)
+    monkeypatch.setattr(batch, "runs", _none)
     return together, replay(program, launch)
 
 
@@ -162,4 +163,44 @@ def test_runs_of_asynchronous_copies(between: str, usable: bool, monkeypatch: py
     source = text(COPY.format(first=FIRST, between=between), 32)
     one, other = _both(monkeypatch, source, facts(elements=64, dtype="u32", out="u32"))
     assert one.usable == usable
+    assert _equal(one, other)
+
+
+MULS = "".join(f"mul.rn.f32 %f{i + 20}, %f{i}, %f{i};\n" for i in range(5, 9))
+
+
+def _batches(source: str) -> list[int]:
+    program = lower(parse(source))
+    cfg = build_cfg(program)
+    late = [p for p, _ in matrix_runs(program, cfg.block_of, decode.operands)]
+    return [len(places) for places in batch.runs(program, cfg.block_of, late)]
+
+
+@pytest.mark.parametrize(("body", "lengths"), [
+    # neighbours, and what lies between them touches none of their registers
+    (MULS + SUM, [4, 4]),
+    (MULS.replace(";\n", ";\nmov.u32 %r20, %r21;\n") + SUM, [4, 4]),
+    (MULS.replace(";\n", ";\nst.global.f32 [%rd5], %f2;\n"), [4]),
+    # an operand is written in between, or the result of one is read or written before the next
+    (MULS[:-1] + "mov.f32 %f9, %f1;\n" + "mul.rn.f32 %f30, %f9, %f9;\n", [4]),
+    ("mul.rn.f32 %f20, %f5, %f5;\nmul.rn.f32 %f21, %f6, %f6;\nadd.rn.f32 %f7, %f1, %f2;\n"
+     "mul.rn.f32 %f22, %f7, %f7;\nmul.rn.f32 %f23, %f8, %f8;\nadd.rn.f32 %f1, %f22, %f23;\n", []),
+    ("mul.rn.f32 %f20, %f5, %f5;\nmul.rn.f32 %f21, %f6, %f6;\nmov.f32 %f1, %f22;\n"
+     "mul.rn.f32 %f22, %f7, %f7;\nmul.rn.f32 %f23, %f8, %f8;\n", []),
+    ("mul.rn.f32 %f20, %f5, %f5;\nmul.rn.f32 %f21, %f6, %f6;\nmov.f32 %f23, %f1;\n"
+     "mul.rn.f32 %f22, %f7, %f7;\nmul.rn.f32 %f23, %f8, %f8;\nmov.f32 %f1, %f23;\n", []),
+    # matrix steps that are delayed past the first product: their results are not ready there, and
+    # what they read may not be overwritten before
+    (A + MULS + OTHER + "".join(f"mul.rn.f32 %f{i + 30}, %f{i}, %f{i};\n" for i in range(1, 5))
+     + "".join(f"mov.f32 %f{i}, %f{i + 30};\n" for i in range(1, 5)), [4, 4]),
+    (A + "".join(f"mul.rn.f32 %f{i + 40}, %f2{i}, %f2{i};\n" for i in range(4)) + OTHER
+     + "mul.rn.f32 %f5, %f20, %f20;\nmul.rn.f32 %f30, %f1, %f1;\nmov.f32 %f1, %f30;\n", [4]),
+])
+def test_runs_of_float_operations(body: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
+                                  ) -> None:
+    before = "".join(f"mov.f32 %f{i}, 0f3F800000;\n" for i in range(20, 24))
+    source, launch = _matrix(before + body)
+    assert _batches(source) == lengths
+    one, other = _both(monkeypatch, source, launch)
+    assert one.usable
     assert _equal(one, other)
