@@ -50,6 +50,10 @@ def main() -> None:
     """Run the command line and exit with its status."""
     try:
         app()
+    except SystemExit:
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # nobody read on: 1 says `unequal`
+            sys.exit(141)
+        raise
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # `samebits sign ... | head`

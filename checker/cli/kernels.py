@@ -349,9 +349,9 @@ def _print_coverage(rows: Sequence[tuple[str, list[int]]], kernels: int) -> None
     left = f"; opaque opcodes: {kinds}" if kinds else "; nothing is opaque"
     console.print(Text.assemble((f"{share:.2f} % modelled", "bold"), (note + left, "dim")))
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("opcode", no_wrap=True)
-    table.add_column("modelled", justify="right")
-    table.add_column("opaque", justify="right")
+    table.add_column("opcode", overflow="fold")
+    table.add_column("modelled", justify="right", no_wrap=True, min_width=len("modelled"))
+    table.add_column("opaque", justify="right", no_wrap=True, min_width=len("opaque"))
     for name, (good, bad) in rows:
         table.add_row(Text(name), str(good), Text(str(bad), "yellow" if bad else "dim"))
     console.print(table)

@@ -95,7 +95,8 @@ def partition(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATH...", help="Manifests (.jsonl), folders, Triton or Inductor caches, globs."
+            metavar="PATH...",
+            help="Manifests (.jsonl, .jsonl.xz), folders, Triton or Inductor caches, globs.",
         ),
     ],
     keep_equal_to: Annotated[

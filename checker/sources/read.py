@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import glob
 import json
+import lzma
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from checker.sources.glance import Source, Sources, Unreadable, headline, readab
 
 __all__ = ["ASSEMBLY_SUFFIXES", "load_json", "read", "read_text", "split_entries"]
 
+MOST_UNPACKED = 1 << 30  # bytes of a compressed manifest
 #: suffixes that mark assembly in a folder; a file named outright may have any suffix
 ASSEMBLY_SUFFIXES = (".ptx", ".amdgcn", ".gcn", ".s")
 
@@ -43,9 +45,11 @@ class _Found:
 def read_text(path: Path) -> str:
     """Return a file's text; raises InputError for a missing, unreadable or binary file."""
     try:
-        data = path.read_bytes()
+        data = _unpacked(path) if path.suffix == ".xz" else path.read_bytes()
     except OSError as error:
         raise _input_error(path, f"cannot read it: {error.strerror or error}") from None
+    except (lzma.LZMAError, EOFError) as error:
+        raise _input_error(path, f"cannot unpack it: {error}") from None
     data = data.rstrip(b"\0")
     if b"\0" in data[:4096] or data.startswith(b"\x7fELF"):
         raise _input_error(
@@ -56,6 +60,30 @@ def read_text(path: Path) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return data.decode("latin-1")
+
+
+def _unpacked(path: Path) -> bytes:
+    with lzma.open(path) as packed:
+        data = packed.read(MOST_UNPACKED + 1)
+    if len(data) > MOST_UNPACKED:
+        raise _input_error(path, f"it holds more than {MOST_UNPACKED >> 20} MiB")
+    return data
+
+
+def _is_manifest(path: Path) -> bool:
+    return path.name.endswith((".jsonl", ".jsonl.xz"))
+
+
+def _holds_other_data(path: Path) -> bool:
+    """Tell whether a compressed file in a folder begins with a line that is no kernel's."""
+    if path.suffix != ".xz":
+        return False
+    try:
+        with lzma.open(path, "rt", encoding="utf-8") as lines:
+            first = json.loads(lines.readline(1 << 26) or "null")
+    except (OSError, lzma.LZMAError, EOFError, ValueError):
+        return False  # said when it is read
+    return not (isinstance(first, dict) and {"text", "path"} & first.keys())
 
 
 def _input_error(path: Path, message: str, line: int = 1, hint: str = "") -> InputError:
@@ -83,16 +111,16 @@ def read(
 ) -> Sources:
     """Read all kernels under the given paths.
 
-    A path is an assembly file, a manifest (`.jsonl`), a folder (walked to the bottom, compiler
-    caches included) or a glob. `kernels_in` splits a text with several entries into one kernel
-    each. Errors are collected, not raised; a glob that matches nothing adds nothing.
+    A path is an assembly file, a manifest (`.jsonl`, `.jsonl.xz`), a folder (walked to the bottom,
+    compiler caches included) or a glob. `kernels_in` splits a text with several entries into one
+    kernel each. Errors are collected, not raised; a glob that matches nothing adds nothing.
     """
     found = _Found()
     for path in paths:
         for item in _expand(str(path)):
             if item.is_dir():
                 _read_folder(item, found)
-            elif item.suffix == ".jsonl":
+            elif _is_manifest(item):
                 _read_manifest(item, found)
             else:
                 _read_file(item, item.stem, found)
@@ -278,7 +306,7 @@ def _read_folder(folder: Path, found: _Found) -> None:
             continue
         if path.suffix in ASSEMBLY_SUFFIXES:
             _read_file(path, path.relative_to(folder).with_suffix("").as_posix(), found)
-        elif path.suffix == ".jsonl":
+        elif _is_manifest(path) and not _holds_other_data(path):
             _read_manifest(path, found)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import lzma
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -201,6 +204,37 @@ def test_coverage_counts_over_a_folder(run: Run, write: Write) -> None:
         "foo": {"modelled": 0, "opaque": 1}, "load": {"modelled": 3, "opaque": 0},
     }
     assert run("coverage", path.parent / "*.none").exit_code == 2
+
+
+def test_coverage_of_a_long_opcode_keeps_its_counts(run: Run, write: Write) -> None:
+    long = "load." + "x" * 200
+    path = write("d/a.ptx", ".entry k\n" + f"{long} q\n" * 1234)
+    lines = run("coverage", path).output.splitlines()
+    assert any(line.rstrip().endswith("1234       0") for line in lines), lines
+
+
+def test_compressed_manifests_are_read(run: Run, write: Write) -> None:
+    path = write("d/a.ptx", ".entry k\nload x\n")
+    row = json.dumps({"name": "k", "text": ".entry k\nload y\nload z\n"})
+    with lzma.open(path.parent / "more.jsonl.xz", "wt") as out:
+        out.write(row + "\n")
+    with lzma.open(path.parent / "other.jsonl.xz", "wt") as out:
+        out.write('{"digest": "00"}\n')
+    data = json.loads(run("coverage", path.parent, "--json").output)
+    assert (data["kernels"], data["modelled"], data["errors"]) == (2, 3, [])
+    (path.parent / "broken.jsonl.xz").write_bytes(b"no archive")
+    assert run("coverage", path.parent).exit_code == 4
+
+
+def test_a_reader_that_leaves_is_no_verdict() -> None:
+    """`samebits ... | head`: 1 would say `unequal`."""
+    example = Path(__file__).parents[2] / "corpus/examples/gemm_k64.ptx"
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from checker.cli import main; main()", "tree", str(example)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=example.parents[2])
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(timeout=120) == 141
 
 
 def test_version(run: Run) -> None:
