@@ -1,27 +1,28 @@
 """What the launch replay costs: against compiling, and over a whole sweep.
 
 `python -m corpus.bench.replay` prints, over the time Triton takes to compile the same in the same
-run: the replay of one launch (median over a fixed sample), the replays of a whole GEMM sweep, and
-its exact partition, which signs each text first. Needs Triton.
+run: the replay of one launch (median over a fixed sample), and the exact partition of a GEMM sweep,
+spread evenly over tiles, stages and warps. Times are processor time, the compiler's subprocesses
+included, so that a busy machine does not change the ratio. Needs Triton.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-import time
 import warnings
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.progress import track
+from rich.progress import Progress, track
 
 from checker import KernelInput, Launch, api, partition
 from checker.replay import ReplayResult, replay
 from corpus.bench.cost import console, sample
 from corpus.build import cases_of
 from corpus.compile import compile_case
+from corpus.spec import Case
 
 
 def shares(chosen: list[tuple[str, int]], target: str) -> tuple[list[float], int]:
@@ -34,20 +35,26 @@ def shares(chosen: list[tuple[str, int]], target: str) -> tuple[list[float], int
         case = cases_of(family, False)[index]
         with tempfile.TemporaryDirectory() as fresh:
             os.environ["TRITON_CACHE_DIR"] = fresh
-            start = time.perf_counter()
+            start = processor_s()
             try:
                 made = compile_case(case, target)
             except Exception as error:
                 console.print(f"not compiled: {case.name}: {type(error).__name__}", markup=False)
                 continue
-            compile_s = time.perf_counter() - start
-        start = time.perf_counter()
+            compile_s = processor_s() - start
+        start = processor_s()
         result = _replayed(made.text, made.isa, made.launches[0])
         if result.unsupported is None:
-            found.append((time.perf_counter() - start) / compile_s)
+            found.append((processor_s() - start) / compile_s)
         else:
             refused += 1
     return found, refused
+
+
+def processor_s() -> float:
+    """Processor time of this process and of the subprocesses that have ended."""
+    now = os.times()
+    return now.user + now.system + now.children_user + now.children_system
 
 
 def _replayed(text: str, isa: str, launch: Any) -> ReplayResult:
@@ -55,14 +62,21 @@ def _replayed(text: str, isa: str, launch: Any) -> ReplayResult:
     return replay(api.program_of(text, isa=isa), Launch.from_json(launch))
 
 
+def spread(family: str, count: int) -> list[Case]:
+    """Configurations of a family, evenly spaced in the order of their knobs."""
+    cases = cases_of(family, True)
+    return [cases[i * len(cases) // count] for i in range(min(count, len(cases)))]
+
+
 def sweep(family: str, count: int, target: str) -> tuple[list[KernelInput], float]:
     """Compile a sweep; return its kernels at one launch each, and the seconds it took."""
     kernels: list[KernelInput] = []
     warnings.simplefilter("ignore")
-    start = time.perf_counter()
     with tempfile.TemporaryDirectory() as fresh:
         os.environ["TRITON_CACHE_DIR"] = fresh
-        for case in cases_of(family, True)[:count]:
+        start = processor_s()
+        for case in track(spread(family, count), "compile", console=console,
+                          disable=not console.is_terminal):
             try:
                 made = compile_case(case, target)
             except Exception as error:
@@ -70,7 +84,7 @@ def sweep(family: str, count: int, target: str) -> tuple[list[KernelInput], floa
                 continue
             kernels.append(KernelInput(case.name, made.text, made.isa, None, dict(case.knobs),
                                        (made.launches[0],)))
-    return kernels, time.perf_counter() - start
+    return kernels, processor_s() - start
 
 
 def main(
@@ -86,17 +100,15 @@ def main(
               f"95th percentile {np.quantile(found_s, 0.95):.2f} of {len(found_s)} "
               f"configurations; not replayed: {refused}")
     kernels, compile_s = sweep(family, count, target)
-    start = time.perf_counter()
-    maps = {_replayed(k.text, k.isa or "ptx", k.launches[0]).digest for k in kernels}
-    seconds = time.perf_counter() - start
-    print(f"replay of {len(kernels)} configurations of {family}: {seconds:.1f} s, compiling took "
-          f"{compile_s:.1f} s, ratio {seconds / compile_s:.2f}; {len(maps)} maps")
-    start = time.perf_counter()
-    found = partition(kernels)
-    seconds = time.perf_counter() - start
-    print(f"partition of {len(kernels)} configurations of {family}: {seconds:.1f} s, compiling "
-          f"took {compile_s:.1f} s, ratio {seconds / compile_s:.2f}; {len(found.classes)} classes, "
-          f"{len(found.unproved)} unproved, {len(found.errors)} errors")
+    start = processor_s()
+    with Progress(console=console, disable=not console.is_terminal) as bar:
+        shown = bar.add_task("partition", total=len(kernels))
+        found = partition(kernels, progress=lambda done, of: bar.update(shown, completed=done))
+    seconds = processor_s() - start
+    print(f"exact partition of {len(kernels)} configurations of {family}: {seconds:.1f} s of "
+          f"processor time, compiling took {compile_s:.1f} s, ratio {seconds / compile_s:.2f}; "
+          f"{len(found.classes)} classes, {len(found.unproved)} unproved, {len(found.errors)} "
+          "errors")
 
 
 if __name__ == "__main__":
