@@ -107,14 +107,22 @@ def _together(places: list[int], single: list[Step | None], whole: Callable[[Mac
     return run
 
 
+_CONSTANTS: dict[Const, V] = {}  # literals are never written to
+
+
 def operands(op: Op) -> Callable[[Machine], list[V]]:
     """A function that reads an operation's sources."""
-    consts: list[V | None] = []
-    regs: list[int] = []
+    pairs: list[tuple[V | None, int]] = []
     for s in op.src:
-        consts.append(const(s.bits, s.width_bits) if isinstance(s, Const) else None)
-        regs.append(s if isinstance(s, int) else -1)
-    pairs = list(zip(consts, regs, strict=True))
+        if isinstance(s, Const):
+            if len(_CONSTANTS) > 4096:
+                _CONSTANTS.clear()
+            found = _CONSTANTS.get(s)
+            if found is None:
+                found = _CONSTANTS[s] = const(s.bits, s.width_bits)
+            pairs.append((found, -1))
+        else:
+            pairs.append((None, s))
 
     def read(m: Machine) -> list[V]:
         table = m.regs
