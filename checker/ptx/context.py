@@ -60,6 +60,7 @@ class Builder(Protocol):
     target: str
     block: tuple[int, int, int] | None
     clustered: bool
+    alone: bool
 
     def register(self, name: str) -> int | None:
         """Index of a declared register, or None."""

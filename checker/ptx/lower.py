@@ -129,6 +129,8 @@ class _Lowering:
         self.accesses: dict[str, dict[str, int]] = {}
         self.block = block_size(self.kernel.attributes)
         self.clustered = clustered(self.kernel.attributes)
+        self.alone = not self.clustered and (".reqnctapercluster" in self.kernel.attributes
+                                             or ".maxclusterrank" in self.kernel.attributes)
         self.frame = _Frame(self.kernel)
 
     def run(self) -> Program:

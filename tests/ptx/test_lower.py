@@ -218,6 +218,29 @@ def test_the_place_in_a_larger_cluster_is_opaque(attribute: str, modelled: bool)
     assert names(p) == ["special" if modelled else "opaque", "exit"]
 
 
+@pytest.mark.parametrize(("attribute", "modelled"), [
+    ("", True), (".explicitcluster\n.reqnctapercluster 1, 1, 1", True), (".maxclusterrank 1", True),
+    (".reqnctapercluster 2", False), (".explicitcluster", False),
+])
+@pytest.mark.parametrize("code", [
+    "mapa.shared::cluster.u32 %r1, %r2, 0;", "mapa.shared::cluster.u32 %r1, %r2, %r3;",
+    "mapa.u64 %rd1, %rd2, %r3;", "getctarank.shared::cluster.u32 %r1, %r2;",
+    "getctarank.u64 %r1, %rd2;",
+])
+def test_addresses_in_a_larger_cluster_are_opaque(attribute: str, modelled: bool, code: str
+                                                  ) -> None:
+    p = lowered(HEAD + f".entry k()\n{attribute}\n{{ .reg .b32 %r<4>; .reg .b64 %rd<3>; "
+                       f"{code} ret; }}\n")
+    assert ("opaque" not in names(p)) == modelled
+
+
+def test_only_the_text_says_that_a_block_is_alone() -> None:
+    code = "{ .reg .b32 %r<3>; getctarank.shared::cluster.u32 %r1, %r2; ret; }\n"
+    assert names(lowered(HEAD + ".entry k()\n" + code)) == ["special", "mov", "exit"]
+    alone = lowered(HEAD + ".entry k()\n.reqnctapercluster 1\n" + code)
+    assert names(alone) == ["mov", "exit"]
+
+
 def test_cache_policies_vanish_unless_their_value_is_used() -> None:
     make = "createpolicy.fractional.L2::evict_last.b64 %rd1, 1.0; mov.b64 %rd2, %rd1; "
     hint = "ld.global.L2::cache_hint.b32 %r1, [%rd3], %rd2;"

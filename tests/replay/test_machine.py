@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checker.replay import first_difference
-from tests.replay.listing import codes, run
+from checker.lower import lower
+from checker.parse import parse
+from checker.replay import ReplayResult, first_difference, replay
+from tests.replay.listing import codes, facts, run, text
 
 A, OUT = "ld.global.f32 %f1, [%rd4];\n", "st.global.f32 [%rd5], %f9;\n"
 
@@ -192,3 +194,28 @@ def test_local_memory_and_calls() -> None:
     body = (".local .align 4 .b8 loc[64];\nmov.u64 %rd9, loc;\nst.local.f32 [%rd9+4], %f1;\n"
             "ld.local.f32 %f9, [%rd9+4];\n")
     assert same(A + body + OUT, A + "mov.f32 %f9, %f1;\n" + OUT)
+
+
+ONE_BLOCK = (".reqntid 64", ".reqntid 64\n.explicitcluster\n.reqnctapercluster 1, 1, 1")
+PUT = "ld.global.f32 %f1, [%rd4];\nst.shared.f32 [%r5], %f1;\n"
+GET = "ld.shared::cluster.f32 %f2, [%r9];\nst.global.f32 [%rd5], %f2;\n"
+MEET = "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n"
+
+
+def _clustered(body: str, before: str = ONE_BLOCK[1]) -> ReplayResult:
+    return replay(lower(parse(text(body, 64).replace(ONE_BLOCK[0], before))), facts())
+
+
+def test_a_cluster_of_one_block_is_a_block() -> None:
+    mine = "mapa.shared::cluster.u32 %r9, %r6, %r10;\n"
+    other = "xor.b32 %r6, %r3, 128;\nadd.s32 %r6, %r4, %r6;\nmov.u32 %r10, %cluster_ctarank;\n"
+    plain = _clustered(PUT + other + "mov.u32 %r9, %r6;\nbar.sync 0;\n" + GET)
+    assert plain.usable
+    assert _clustered(PUT + other + mine + MEET + GET).digest == plain.digest
+    assert _clustered(PUT + other + mine + MEET + GET, ".reqntid 64").digest == plain.digest
+    # no barrier, another block's memory, a cluster that may have one
+    assert "race-read" in codes(_clustered(PUT + other + mine + GET))
+    far = mine.replace("%r10;", "1;")
+    assert "out-of-bounds" in codes(_clustered(PUT + other + far + MEET + GET))
+    larger = _clustered(PUT + other + mine + MEET + GET, ".reqntid 64\n.reqnctapercluster 2")
+    assert not larger.usable

@@ -1,4 +1,4 @@
-"""Moves: mov with packing and unpacking, cvta, isspacep (PTX ISA 9.7.9)."""
+"""Moves: mov with packing and unpacking, cvta, isspacep, mapa, getctarank (PTX ISA 9.7.9)."""
 
 from __future__ import annotations
 
@@ -96,3 +96,39 @@ def isspacep(x: Line) -> None:
              for w in (shared, local, GENERIC_PARAM >> 56)]
     both = x.emit("pand", 1, (parts[0], parts[1]), None)
     x.put("pand", (x.dest(0, 1),), (both, parts[2]), None)
+
+
+@row("mapa")
+def mapa(x: Line) -> None:
+    """mapa{.space}.type d, a, b: the address that a has in block b of the cluster.
+
+    That is a itself where b is the own rank; another block's lies outside of every window.
+    """
+    x.count(3)
+    x.has("shared::cluster")
+    type_ = x.type()
+    x.only(type_, "u32", "u64")
+    if x.builder.clustered:
+        raise Refuse("an address in a cluster of several blocks")
+    width = int(type_[1:])
+    rank = x.source(2, "u32")
+    if not x.builder.alone:
+        rank = x.emit("isub", 32, (rank, x.special("cluster_ctarank")[0]), 32)
+    if width == 64:
+        rank = x.emit("zext", 64, (rank,), (32, 64))
+    far = x.emit("shl", width, (rank, Const(24, 32)), width)
+    x.put("iadd", (x.dest(0, width),), (x.source(1, type_), far), width)
+
+
+@row("getctarank")
+def getctarank(x: Line) -> None:
+    """getctarank{.space}.type d, a: the rank of the block that a lies in."""
+    x.count(2)
+    x.has("shared::cluster")
+    type_ = x.type()
+    x.only(type_, "u32", "u64")
+    x.source(1, type_)
+    if x.builder.clustered:
+        raise Refuse("an address in a cluster of several blocks")
+    rank = Const(0, 32) if x.builder.alone else x.special("cluster_ctarank")[0]
+    x.put("mov", (x.dest(0, 32),), (rank,), 32)
