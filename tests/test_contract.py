@@ -28,6 +28,45 @@ def test_single_use_in_one_block_is_fused() -> None:
     assert premises == {MEASURED}
 
 
+LITERAL = "mul.f32 %f1, %f2, 0f3ACA4588; "
+
+
+def test_a_literal_factor_is_fused_behind_a_branch() -> None:
+    ops, premises = done(f"{LITERAL}{BRANCH} add.f32 %f0, %f1, %f4; L:")
+    assert ops == ["%f0 = ffma <f32> %f2, 0x3aca4588:32, %f4"]
+    assert premises == {MEASURED}
+
+
+def test_a_factor_overwritten_in_the_loop_is_saved() -> None:
+    ops, premises = done(f"{LITERAL} L: add.f32 %f0, %f0, %f1; ld.global.f32 %f2, [%rd1];"
+                         " setp.lt.f32 %p9, %f2, %f0; @%p9 bra L;")
+    assert len(ops) == 2
+    saved = ops[0].split(" = ")[0]
+    assert ops[0] == f"{saved} = mov <32> %f2"
+    assert ops[1] == f"%f0 = ffma <f32> {saved}, 0x3aca4588:32, %f0"
+    assert premises == {MEASURED}
+
+
+@pytest.mark.parametrize("body", [
+    # a factor that is a literal on one path only
+    f"mov.f32 %f3, 0f3ACA4588; @%p1 mov.f32 %f3, %f5; mul.f32 %f1, %f2, %f3; {BRANCH}"
+    " add.f32 %f0, %f1, %f4; L:",
+    # the last product of a loop, read behind it
+    "M: ld.global.f32 %f2, [%rd1]; mul.f32 %f1, %f2, 0f3ACA4588; setp.lt.f32 %p9, %f2, %f4;"
+    " @%p9 bra M; add.f32 %f0, %f1, %f4;",
+    # two products of that kind, or one of them and a near one
+    f"{LITERAL} mul.f32 %f3, %f5, 0f3ACA4589; {BRANCH} add.f32 %f0, %f1, %f3; L:",
+    f"{LITERAL} {BRANCH} mul.f32 %f3, %f5, %f6; add.f32 %f0, %f1, %f3; L:",
+    # read in the loop's next round, behind a branch
+    f"M: {BRANCH} add.f32 %f0, %f0, %f1; L: ld.global.f32 %f2, [%rd1];"
+    " mul.f32 %f1, %f2, 0f3ACA4588; setp.lt.f32 %p8, %f2, %f4; @%p8 bra M;",
+])
+def test_what_is_not_certain_behind_a_branch_is_said(body: str) -> None:
+    ops, premises = done(body)
+    assert not any("ffma" in op for op in ops)
+    assert UNCERTAIN in premises
+
+
 def test_product_on_the_right_and_ftz() -> None:
     ops, _ = done("mul.ftz.f32 %f1, %f2, %f3; add.ftz.f32 %f0, %f4, %f1;")
     assert ops == ["%f0 = ffma <f32 flush> %f2, %f3, %f4"]

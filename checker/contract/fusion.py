@@ -21,7 +21,7 @@ from checker.contract.words import (
     is_sum,
     mode_of,
 )
-from checker.core import OPS, Approx, Const, Conv, FloatMode, Op, Program, Source
+from checker.core import OPS, Approx, Const, Conv, FloatMode, Mem, Op, Program, Source
 
 __all__ = ["fuse"]
 
@@ -37,11 +37,15 @@ def fuse(program: Program) -> Program:
 
 @dataclass(slots=True)
 class _Use:
-    """A sum that reads a product: operation, operand, sign of what it reads."""
+    """A sum that reads a product: operation, operand, sign of what it reads.
+
+    far: behind a branch.
+    """
 
     op: int
     side: int
     negated: bool
+    far: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,8 @@ class _Pass:
                 self.writers[reg].append(index)
         self.known = known_literals(program)
         self.computed = computed_literals(program)
+        self.costless = self._costless(certain=True)
+        self.perhaps_costless = self._costless(certain=False)
         self.debug = DEBUG in program.premises
         self.calls = self._calls_before()
         self.alive = self._live_operations()
@@ -120,6 +126,40 @@ class _Pass:
         return op.name == "fmul" and all(isinstance(s, Const) or s in self.known for s in op.src)
 
     # --- analysis ---
+
+    def _costless(self, certain: bool) -> set[int]:
+        """Registers that hold a literal or a scalar argument, perhaps moved or negated.
+
+        certain: from their only definition; else from one of several, or in a roundabout way.
+        """
+        found = set(self.known) if certain else set(self.known) | self.computed
+        moves = ("mov", "fneg") if certain else ("mov", "fneg", "fabs", "pack", "extract")
+        spaces = ("param",) if certain else ("param", "const")
+        grown = True
+        while grown:
+            before = len(found)
+            for op in self.ops:
+                if certain and (len(op.dst) != 1 or op.guard is not None
+                                or len(self.writers[op.dst[0]]) != 1):
+                    continue
+                literal = op.src and isinstance(op.src[0], Const)
+                argument = (op.name == "load" and isinstance(op.attr, Mem)
+                            and op.attr.space in spaces and (literal or not certain))
+                if argument or (op.name in moves and (op.src[0] in found
+                                                      or (literal and not certain))):
+                    found.update(op.dst)
+            grown = len(found) > before
+        return found
+
+    def _follows(self, op: Op) -> str:
+        """Whether the assembler computes a product anew where its sums are, in whatever block.
+
+        It does where a factor costs no register: a literal, or an argument of the kernel. "yes",
+        "no" or "perhaps".
+        """
+        if any(isinstance(s, Const) or s in self.costless for s in op.src):
+            return "yes"
+        return "perhaps" if any(s in self.perhaps_costless for s in op.src) else "no"
 
     def _live_operations(self) -> set[int]:
         """Operations whose result can reach an effect (without regard to order)."""
@@ -175,6 +215,8 @@ class _Pass:
             if s > n and len(predecessors[s]) == 1:
                 chain[s] = chain[n]
         self.chain = [chain[b] for b in block]
+        self.loops = [(t, index) for index, op in enumerate(self.ops) if op.name in _JUMPS
+                      for t in _targets(op) if t <= index]
 
     def _examine(self, index: int) -> _Product:
         """Follow a product's value to everything that reads it."""
@@ -264,19 +306,23 @@ class _Pass:
         p.sums = True
         sides = [k for k, s in enumerate(op.src) if s == alias.reg]
         packed = self.sites[op.site] > 1
+        far = self.chain[reader] != self.chain[p.op]
         if alias.shaky or self.debug or self.calls[reader] != self.calls[p.op]:
             p.refuse(UNCERTAIN)  # perhaps another value, not optimised, or a real call between
-        elif self.chain[reader] == self.chain[p.op] and reader < p.op:
+        elif reader < p.op:
             p.refuse(UNCERTAIN)  # the loop may be unrolled: fused inside, not across
         elif (mode_of(op).denorm != mode_of(product).denorm or len(sides) > 1
-              or self.chain[reader] != self.chain[p.op] or packed != p.packed):
+              or (far and self._follows(product) == "no") or packed != p.packed):
             p.refuse(MEASURED)
+        elif far and (self._follows(product) == "perhaps" or any(
+                first <= p.op <= last < reader for first, last in self.loops)):
+            p.refuse(UNCERTAIN)  # (or a loop's last product, read behind the loop)
         elif mode_of(op).rnd != "rn" or self._mixed(op):
             p.refuse(UNCERTAIN)
         elif any(u.op == reader for u in p.uses):
             p.refuse(MEASURED)  # x + x, x - (-x)
         else:
-            p.uses.append(_Use(reader, sides[0], alias.negated))
+            p.uses.append(_Use(reader, sides[0], alias.negated, far))
 
     def _mixed(self, op: Op) -> bool:
         """`add.f32.bf16`: a sum with a widened operand inside the instruction."""
@@ -301,7 +347,7 @@ class _Pass:
             if one.src == two.src and one.attr == two.attr and one.name == two.name:
                 for p in pair:
                     p.refuse(MEASURED)  # written twice
-            elif any(len(p.uses) > 1 for p in pair) or (
+            elif any(len(p.uses) > 1 or p.uses[0].far for p in pair) or (
                     {values.of(s) for s in one.src} == {values.of(s) for s in two.src}):
                 for p in pair:
                     p.refuse(UNCERTAIN)
@@ -362,7 +408,8 @@ class _Pass:
 
     def _save_factors(self, op: Op, p: _Product) -> tuple[Source, ...]:
         """Factors that may be overwritten before the last sum are copied."""
-        last = max(u.op for u in p.uses)
+        # Behind a branch there may be a loop, whose end comes before its begin.
+        last = len(self.ops) if any(u.far for u in p.uses) else max(u.op for u in p.uses)
         kept: list[Source] = []
         for source in op.src:
             if isinstance(source, int) and any(p.op <= w < last for w in self.writers[source]):

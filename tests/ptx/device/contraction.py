@@ -37,7 +37,10 @@ HEAD = """.version 8.6
 ld.param.u64 a, [p0]; mov.u32 t, %tid.x; mad.wide.u32 a, t, 512, a;
 """
 LOOP = "add.s32 %r7, %r7, 1; setp.lt.s32 %p3, %r7, %r6; @%p3 bra L;"
+ROUND = 'L: .pragma "nounroll"; '
 P = "mul.f32 %f10, %f2, %f3; "
+LIT = "mul.f32 %f10, %f2, 0f3ACA4588; "
+ARG = "ld.param.f32 %f8, [p0+4]; "
 Q = "mul.f32 %f11, %f4, %f5; "
 
 CASES = {
@@ -139,6 +142,38 @@ CASES = {
     "ex2-add": "ex2.approx.f32 %f10, %f2; add.f32 %f0, %f10, %f4;",
     "sqrt-add": "sqrt.approx.f32 %f10, %f2; add.f32 %f0, %f10, %f4;",
     "tanh-add": "mul.f32 %f11, %f2, %f3; tanh.approx.f32 %f10, %f11; add.f32 %f0, %f10, %f4;",
+    # A factor that costs no register: the product is computed anew where its sums are.
+    "far-literal": LIT + "@%p1 bra L; add.f32 %f0, %f10, %f4; L:",
+    "far-argument": ARG + "mul.f32 %f10, %f2, %f8; @%p1 bra L; add.f32 %f0, %f10, %f4; L:",
+    "far-argument-negated": ARG + "neg.f32 %f11, %f8; mul.f32 %f10, %f2, %f11; @%p1 bra L;"
+                            " add.f32 %f0, %f10, %f4; L:",
+    "far-argument-doubled": ARG + "add.f32 %f11, %f8, %f8; mul.f32 %f10, %f2, %f11; @%p1 bra L;"
+                            " add.f32 %f0, %f10, %f4; L:",
+    "far-register": P + "@%p1 bra L; add.f32 %f0, %f10, %f4; L:",
+    "far-literal-rounded": "mul.rn.f32 %f10, %f2, 0f3ACA4588; @%p1 bra L;"
+                           " add.f32 %f0, %f10, %f4; L:",
+    "far-literal-flushed": "mul.ftz.f32 %f10, %f2, 0f3ACA4588; @%p1 bra L;"
+                           " add.f32 %f0, %f10, %f4; L:",
+    "far-literal-negated": LIT + "neg.f32 %f8, %f10; @%p1 bra L; add.f32 %f0, %f8, %f4; L:",
+    "far-literal-join": LIT + "@%p1 bra L; ld.global.f32 %f4, [a+400]; st.global.f32 [a], %f2;"
+                        " bar.sync 0; L: add.f32 %f0, %f10, %f4;",
+    "far-literal-near-and-far": LIT + "add.f32 %f1, %f10, %f5; @%p1 bra L;"
+                                " sub.f32 %f0, %f4, %f10; L:",
+    "far-register-near-and-far": P + "add.f32 %f1, %f10, %f5; @%p1 bra L;"
+                                 " sub.f32 %f0, %f4, %f10; L:",
+    "far-literal-kept": LIT + "mov.f32 %f1, %f10; @%p1 bra L; add.f32 %f0, %f10, %f4; L:",
+    "far-literal-maximum": LIT + "@%p1 bra L; max.f32 %f1, %f10, %f5; add.f32 %f0, %f10, %f4; L:",
+    "far-literal-addend": LIT + "@%p1 bra L; fma.rn.f32 %f0, %f4, %f5, %f10; L:",
+    "far-literal-and-register": LIT + "mul.f32 %f8, %f4, %f5; @%p1 bra L; bar.sync 0;"
+                                " add.f32 %f0, %f8, %f10; L:",
+    "far-literal-loop": LIT + ROUND + "sub.f32 %f0, %f0, %f10; " + LOOP,
+    "far-register-loop": P + ROUND + "sub.f32 %f0, %f0, %f10; " + LOOP,
+    "far-literal-loop-overwritten": LIT + ROUND + "add.f32 %f0, %f0, %f10;"
+                                    " ld.global.f32 %f2, [a+404]; max.f32 %f1, %f1, %f2; " + LOOP,
+    "far-literal-double": "mul.f64 %fd1, %fd2, 0d3FF4CCCCCCCCCCCD; @%p1 bra L;"
+                          " add.f64 %fd0, %fd1, %fd3; L:",
+    "far-quotient-literal": "div.full.f32 %f10, %f2, 0f40400000; @%p1 bra L;"
+                            " add.f32 %f0, %f10, %f4; L:",
 }
 
 
