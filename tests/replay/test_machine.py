@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from checker.errors import LaunchError
 from checker.lower import lower
 from checker.parse import parse
 from checker.replay import ReplayResult, first_difference, replay
@@ -219,3 +220,48 @@ def test_a_cluster_of_one_block_is_a_block() -> None:
     assert "out-of-bounds" in codes(_clustered(PUT + other + far + MEET + GET))
     larger = _clustered(PUT + other + mine + MEET + GET, ".reqntid 64\n.reqnctapercluster 2")
     assert not larger.usable
+
+
+def test_buffers_that_share_memory_do() -> None:
+    start = "ld.global.f32 %f1, [%rd4];\nadd.rn.f32 %f2, %f1, %f1;\nst.global.f32 [%rd5], %f2;\n"
+    again = start + "ld.global.f32 %f3, [%rd4];\nst.global.f32 [%rd5+256], %f3;\n"
+    kept = start + "st.global.f32 [%rd5+256], %f2;\n"
+    first = start + "st.global.f32 [%rd5+256], %f1;\n"
+
+    def maps(**alias: object) -> list[str]:
+        launch = facts(elements=256)
+        launch["args"][0]["role"] = "inout"
+        launch["args"][1] |= alias
+        results = [replay(lower(parse(text(body))), launch) for body in (again, kept, first)]
+        assert all(r.usable for r in results), [r.reasons() for r in results]
+        return [r.digest for r in results]
+
+    apart = maps()
+    assert apart[0] == apart[2] != apart[1]
+    shared = maps(alias="x")
+    assert shared[0] == shared[1] != shared[2]
+    with pytest.raises(LaunchError, match="buffer y: alias names no buffer"):
+        maps(alias="nobody")
+
+
+def test_index_data_by_rule() -> None:
+    gather = """
+    ld.global.s32 %r9, [%rd4];
+    mul.wide.s32 %rd6, %r9, 4;
+    add.s64 %rd7, %rd1, %rd6;
+    ld.global.u32 %r10, [%rd7];
+    st.global.u32 [%rd5], %r10;
+    """
+    rules = {"arange": [0, 1], "fill": 3, "modulo": [5, 1, 7]}
+    digests = {}
+    for rule, value in rules.items():
+        result = run(gather, dtype="i32", out="i32", init={rule: value})
+        assert result.usable
+        digests[rule] = result.digest
+    values = [(5 * i + 1) % 7 for i in range(256)]
+    assert run(gather, dtype="i32", out="i32", values=values).outputs["y"].words.tolist() == run(
+        gather, dtype="i32", out="i32", init={"modulo": [5, 1, 7]}).outputs["y"].words.tolist()
+    assert len(set(digests.values())) == 3
+    assert run(gather, dtype="i32", out="i32").unsupported is not None
+    with pytest.raises(LaunchError, match=r"buffer x.*unknown init"):
+        run(gather, dtype="i32", out="i32", init={"random": 1})
