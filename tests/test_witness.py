@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 
-from checker import compare
+from checker import Launch, api, compare
+from checker.draws import draw
+from checker.witness import DRAWS, draw_inputs, find_witness
 from tests.figure4 import listing
 from tests.kernels import elementwise
 from tests.test_first_light import ELEMENTWISE, EQUAL_GROUPS
@@ -63,3 +66,68 @@ def test_figure_4_layouts_are_equal_at_a_launch_too() -> None:
     two = replay_kernel(listing(32), _figure4(32))
     assert one.usable
     assert one.digest == two.digest
+
+
+def _rows_launch() -> Launch:
+    hints = {"axis": [5, 12, 1], "mirror": -1}
+    return Launch.from_json({"grid": [1, 1, 1], "args": [
+        {"buffer": "x", "dtype": "f16", "elements": 60, "role": "in", "draw": hints},
+        {"buffer": "s", "dtype": "f32", "elements": 60, "role": "in", "draw": {"positive": True}},
+        {"buffer": "y", "dtype": "f32", "elements": 5, "role": "out"}]})
+
+
+def test_probes_put_an_infinity_at_every_place_of_a_row() -> None:
+    launch, seen = _rows_launch(), set()
+    for seed in range(1, 12, 3):  # three float buffers but the output are taken in turn
+        x = draw_inputs(launch, "probe", seed)["x"].reshape(5, 12)
+        infinite = (x & 0x7FFF) == 0x7C00
+        if infinite.any():
+            assert (infinite.sum(axis=1) == 1).all()
+            seen |= set(np.nonzero(infinite)[1].tolist())
+    for seed in range(1, 7):
+        x = draw_inputs(launch, "probe", seed)["x"].reshape(5, 12)
+        seen |= set(np.nonzero((x & 0x7FFF) == 0x7C00)[1].tolist())
+    assert seen == set(range(12))
+
+
+def test_faint_values_have_one_sign_a_buffer_and_products_that_underflow() -> None:
+    found = set()
+    for seed in range(8):
+        inputs = draw_inputs(_rows_launch(), "signs", seed)
+        x, s = inputs["x"].astype(np.uint16), inputs["s"].astype(np.uint32)
+        assert len(set((x >> 15).tolist())) == 1
+        assert not (s >> 31).any()  # ought to be positive
+        assert (s > 0).all()
+        product = x.view(np.float16).astype(np.float32) * s.view(np.float32)
+        assert (np.abs(product) < 2.0**-120).all()
+        found.add(int(x[0] >> 15))
+    assert found == {0, 1}
+
+
+def test_mixed_draws_give_each_buffer_its_own_kind() -> None:
+    launch = Launch.from_json(LAUNCH)
+    kinds = ("wide", "faint", "huge", "span")
+    seeds = [seed for kind, seed in DRAWS if kind == "mixed"]
+    assert {(n % 4, n // 4 % 4) for n in seeds} | {(0, 0)} == set(
+        itertools.product(range(4), repeat=2))
+    for n in seeds:
+        inputs = draw_inputs(launch, "mixed", n)
+        for name, count, digit in (("a", N, n % 4), ("b", N + 1, n // 4 % 4)):
+            facts = {"buffer": name, "dtype": "f32", "elements": count}
+            assert (inputs[name] == draw(kinds[digit], n, facts)).all()
+
+
+@pytest.mark.parametrize(("one", "two", "kind"), [
+    ("mul.rn.f32 %f9, %f1, %f2;", "mul.rn.ftz.f32 %f9, %f1, %f2;", "span"),
+    ("mul.rn.f32 %f8, %f1, 0f3F000000;\nadd.rn.f32 %f9, %f8, %f2;",
+     "fma.rn.f32 %f9, %f1, 0f3F000000, %f2;", "mixed"),
+    ("fma.rn.f32 %f9, %f1, %f2, 0f00000000;",
+     "mul.rn.f32 %f8, %f1, %f2;\nadd.rn.f32 %f9, %f8, 0f00000000;", "signs"),
+])
+def test_inputs_of_each_kind_find_what_they_are_for(one: str, two: str, kind: str) -> None:
+    programs = [api.program_of(elementwise(body)) for body in (one, two)]
+    launch = Launch.from_json(LAUNCH)
+    draws = tuple((k, seed) for k, seed in DRAWS if k == kind)
+    found = find_witness(*programs, launch, launch, draws=draws)
+    assert found is not None
+    assert found.kind == kind
