@@ -31,7 +31,7 @@ from checker.tree.poly import Poly, coef_add, coef_mul, is_zero, join, settle
 from checker.tree.values import Values, divisible
 
 if TYPE_CHECKING:
-    from checker.tree.rewrite import Pivot, Scope
+    from checker.tree.rewrite import Facts, Pivot, Scope
 
 __all__ = [
     "Conflict", "Terms", "bounds_of", "comparison_terms", "compute", "decided", "moves_with",
@@ -53,7 +53,7 @@ def needs(node: Node, scope: Scope) -> None:
     """Ask for everything that a node's hash is made of."""
     if node.op == "gather":
         assert node.table is not None
-        scope.shift(node.table[scope.lane], slice(None)).need(node.args[0])
+        scope.behind(node.table).need(node.args[0])
     elif node.op == "mux":
         for i, _at, inner in options(node, scope):
             inner.need(node.args[i])
@@ -108,7 +108,7 @@ def compute(node: Node, scope: Scope) -> tuple[Hash, Hash | None]:
     op = node.op
     if op == "gather":
         assert node.table is not None
-        return scope.shift(node.table[scope.lane], slice(None)).of(node.args[0]), None
+        return scope.behind(node.table).of(node.args[0]), None
     if op == "mux":
         return choose(len(scope.lane), [(at, inner.of(node.args[i]))
                                         for i, at, inner in options(node, scope)]), None
@@ -205,8 +205,7 @@ def _group_sum(node: Node, op: str, attr: str, scope: Scope) -> Hash:
         if aux is not None:
             return aux
     if node.op == "gather" and node.table is not None:
-        inner = scope.shift(node.table[scope.lane], slice(None))
-        return _group_sum(node.args[0], op, attr, inner)
+        return _group_sum(node.args[0], op, attr, scope.behind(node.table))
     if node.op == "mux" and node.table is not None:
         return choose(len(scope.lane), [(at, _group_sum(node.args[i], op, attr, inner))
                                         for i, at, inner in options(node, scope)])
@@ -218,9 +217,18 @@ def _group_sum(node: Node, op: str, attr: str, scope: Scope) -> Hash:
 
 def _left(p: Node, scope: Scope) -> Hash:
     """Return the hash of a condition without what is known to hold."""
-    known = scope.facts()
-    if not known:
+    if not scope.facts():
         return scope.of(p)
+    kept = scope.kept_for(p)
+    if kept is None:
+        return _left_of(p, scope)
+    h: Hash | None = kept.get(("left", p))
+    if h is None:
+        h = kept["left", p] = _left_of(p, scope)
+    return h
+
+
+def _left_of(p: Node, scope: Scope) -> Hash:
     if p.op in ("and", "or"):
         return hash_members(p.op, [_left(q, scope) for q in p.args])
     side = decided(p, scope)
@@ -233,9 +241,18 @@ def _left(p: Node, scope: Scope) -> Hash:
 def decided(p: Node, scope: Scope) -> Any:
     """Return for each pair 1 where the known conditions imply p, 2 where they refute it, else 0."""
     known = scope.facts()
-    none = np.zeros(1, dtype=np.int64)
     if not known:
-        return none
+        return np.zeros(1, dtype=np.int64)
+    kept = scope.kept_for(p)
+    if kept is None:
+        return _decided(p, scope, known)
+    side = kept.get(("side", p))
+    if side is None:
+        side = kept["side", p] = _decided(p, scope, known)
+    return side
+
+
+def _decided(p: Node, scope: Scope, known: list[tuple[Facts, Any]]) -> Any:
     if p.op == "not":
         side = decided(p.args[0], scope)
         return np.where(side == 1, 2, np.where(side == 2, 1, 0))
@@ -248,7 +265,7 @@ def decided(p: Node, scope: Scope) -> Any:
     h = scope.of(p)
     comparison = split(scope, p.poly) if p.op == "ge0" and p.poly is not None else None
     opposite = None if comparison is not None else ordered(key("not||1"), [h])
-    out = none
+    out: Any = np.zeros(1, dtype=np.int64)
     for facts, number in known:
         there = number >= 0
         same = (facts.h[:, number] == h).all(axis=0)

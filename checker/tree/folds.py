@@ -292,6 +292,13 @@ class BodyScope(Scope):
         """Return the pairs (lane[j], context of pair picked[j])."""
         return BodyScope(self.body, super().shift(lane, picked))
 
+    def kept_for(self, node: Node) -> dict[Any, Any] | None:
+        """Return where to keep what does not run: all folds of a loop share it."""
+        body = self.body
+        if not self.whole or node.deps & body.bits:
+            return None
+        return self.rewriter.sides.setdefault((self.region, self.mask, body.named), {})
+
     def _inner(self, node: Node) -> tuple[Hash, Hash | None] | None:
         if node.serial < 0 or not node.deps & self.body.bits:
             return None

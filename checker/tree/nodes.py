@@ -294,7 +294,7 @@ class Forest:
         self.bits: dict[int, Node] = {}  # dependence bit -> the atom it stands for
         self.gathers: dict[tuple[int, bytes], Node] = {}
         self.alike: dict[Node, npt.NDArray[np.int64] | None] = {}
-        self.tables: dict[bytes, npt.NDArray[np.int64]] = {}  # those of `alike`, one of each
+        self.tables: dict[bytes, npt.NDArray[Any]] = {}  # one of each
         self.deadline = float("inf")
         self.work, self.max_work = 0, 320_000
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
@@ -328,8 +328,11 @@ class Forest:
         args = tuple(args)
         name = None
         if h is None:
-            name = (op, attr, width, args, None if poly is None else poly.name(),
-                    None if table is None else xxhash.xxh3_128_digest(table.tobytes()))
+            digest = None
+            if table is not None:
+                digest = xxhash.xxh3_128_digest(table.tobytes()) + bytes(str(table.shape), "ascii")
+                table = self.tables.setdefault(digest, table)
+            name = (op, attr, width, args, None if poly is None else poly.name(), digest)
             known = self.made.get(name)
             if known is not None:
                 return known

@@ -143,7 +143,7 @@ class Scope:
     sure: the pairs were collected before; otherwise hashes are worked out when asked for.
     """
 
-    __slots__ = ("known", "lane", "mask", "number", "region", "rewriter", "sure")
+    __slots__ = ("known", "lane", "looks", "mask", "memo", "number", "region", "rewriter", "sure")
 
     def __init__(self, rewriter: Rewriter, region: Region, mask: int, lane: Numbers,
                  number: Numbers, sure: bool = True, keys: Numbers | None = None) -> None:
@@ -151,8 +151,22 @@ class Scope:
         self.lane, self.number, self.sure = lane, number, sure
         #: the pairs' keys under some columns, by which lanes count as one (None: each its own)
         self.known: dict[tuple[int, int | None], Numbers] = {}
+        self.looks: dict[int, Scope] = {}  # the pairs behind tables of lanes
+        self.memo: dict[Any, Any] | None = None  # what was worked out for all pairs
         if keys is not None:
             self.known[mask, None] = keys
+            self.memo = {}
+
+    def behind(self, table: Numbers) -> Scope:
+        """Return the pairs (table[lane[i]], context number[i])."""
+        scope = self.looks.get(id(table))  # the forest keeps its tables, one of each
+        if scope is None:
+            scope = self.looks[id(table)] = self.shift(table[self.lane], slice(None))
+        return scope
+
+    def kept_for(self, node: Node) -> dict[Any, Any] | None:
+        """Return where to keep what is worked out about a condition for all pairs."""
+        return self.memo
 
     def shift(self, lane: Numbers, picked: Any) -> Scope:
         """Return the pairs (lane[j], context of pair picked[j])."""
@@ -244,6 +258,8 @@ class Rewriter:
         self.heap: list[tuple[int, int, Node, Region]] = []
         self.relevant: dict[int, tuple[bool, int]] = {}
         self.plans: dict[Any, Any] = {}
+        self.scopes: dict[tuple[Region, int, int], Scope] = {}
+        self.sides: dict[Any, dict[Any, Any]] = {}  # inside loops: what is known of conditions
         self.running: dict[Any, tuple[Hash, Hash | None]] = {}  # inside loops: see `Body`
         self.room = KEPT_BYTES
         self.unpacked: dict[int, tuple[Numbers, Numbers, Numbers]] = {}  # keys, numbers, lanes
@@ -324,8 +340,7 @@ class Rewriter:
                 keys = keys[~np.isin(keys, table.keys)]
             if not len(keys):
                 continue
-            number, lane = self._pairs(keys)
-            scope = Scope(self, home, self.columns_of(node)[1], lane, number, True, keys)
+            scope = self._scope(home, self.columns_of(node)[1], keys)
             todo.append((node, home, scope))
             self.forest.spend(1 + len(keys) // 4096)
             evaluate.needs(node, scope)
@@ -347,13 +362,17 @@ class Rewriter:
             keys = np.unique(keys)
         return keys
 
-    def _pairs(self, keys: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the numbers and lanes of keys."""
+    def _scope(self, region: Region, mask: int, keys: Numbers) -> Scope:
+        """Return the pairs with these keys, one scope for all who ask."""
         known = self.unpacked.get(id(keys))
         if known is None:
             number, lane = np.divmod(keys, self.lanes)
             known = self.unpacked[id(keys)] = (keys, number, lane)
-        return known[1], known[2]
+        scope = self.scopes.get((region, mask, id(keys)))
+        if scope is None:
+            scope = Scope(self, region, mask, known[2], known[1], True, keys)
+            self.scopes[region, mask, id(keys)] = scope
+        return scope
 
     def fetch(self, scope: Scope, node: Node) -> tuple[Hash, Hash | None]:
         """Return a node's hash for the pairs of a scope, and the member sum of a group."""

@@ -17,6 +17,7 @@ from checker.core import OPS, Const, Op, Program
 from checker.tree.logic import Logic, conjuncts, size_of
 from checker.tree.nodes import Forest, Node
 from checker.tree.poly import Poly, TooLarge, constant
+from checker.tree.rewrite import Rewriter
 from checker.tree.rules import Floats
 from checker.tree.values import Value, Values
 from checker.walk.flow import Block, Flow, Loop, analyse
@@ -61,8 +62,16 @@ class Engine:
         self.state = State([None] * len(program.reg_widths), self.forest.true)
         self.guard = self.forest.true
         self.site = -1
+        self.hashes: tuple[frozenset[str], Rewriter] | None = None
         self.loop_stack: list[Any] = []
         self.loop_path = self.forest.true  # what holds throughout the innermost loop
+
+    def plain(self) -> Rewriter:
+        """Return hashes without pivots, as they are with the sizes that are shared by now."""
+        shared = frozenset(self.forest.shared)
+        if self.hashes is None or self.hashes[0] != shared:
+            self.hashes = (shared, Rewriter(self.logic))
+        return self.hashes[1]
 
     # -- running
     def run(self) -> None:

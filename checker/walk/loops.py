@@ -86,7 +86,6 @@ class _Runner:
         self.phis: dict[int, Node] = {}
         self.labels: dict[int, Any] = {}
         self.iterations: list[Iteration] = []
-        self.rewriter = Rewriter(engine.logic)
         self.world: Any = None
         self.start: Node | None = None
         self.unlike = False  # no template gives the first two iterations
@@ -213,7 +212,7 @@ class _Runner:
         state = self._with_phis(self.entry)
         worlds = [engine.memory.snapshot()]
         starts = [state]
-        for lead, period in self.schedule.tries():
+        for lead, period in self.schedule.tries(engine.tiles.stages()):
             engine.memory.restore(worlds[-1])
             while len(starts) <= lead + period:
                 it = self._iterate(starts[-1].copy())
@@ -520,7 +519,7 @@ class _Runner:
                 node = back[node]
             else:
                 form, cond = "do", summary.cond
-        return make_fold(engine.forest, self.rewriter, form, self.kappa, phis, inits, steps,
+        return make_fold(engine.forest, engine.plain(), form, self.kappa, phis, inits, steps,
                          cond, node, self.start if form == "while" else None)
 
     def _check_lanes(self, summary: Summary) -> None:
@@ -576,7 +575,7 @@ class _Runner:
             return value
         engine = self.engine
         order = list(summary.steps)
-        running = make_fold(engine.forest, self.rewriter, "at", self.kappa,
+        running = make_fold(engine.forest, engine.plain(), "at", self.kappa,
                             [self.phis[r] for r in order], [self._initial(r) for r in order],
                             [summary.steps[r] for r in order], engine.forest.true, value)
         return engine.forest.make("at", width=value.width, args=(running,),

@@ -38,11 +38,16 @@ class Schedule:
     period: int
     literal: bool | None
 
-    def tries(self) -> Iterator[tuple[int, int]]:
-        """Return (lead, period) in the order of what they cost."""
+    def tries(self, stages: int = 0) -> Iterator[tuple[int, int]]:
+        """Return (lead, period) in the order of what they cost.
+
+        stages: of a ring of tiles, which holds those from before the loop until it went round.
+        """
+        leads = [self.lead + more for more in range(MAX_LEAD + 1)]
+        leads.sort(key=lambda lead: lead != stages)
         for period in (self.period, 2 * self.period):
-            for more in range(MAX_LEAD + 1):
-                yield self.lead + more, period
+            for lead in leads:
+                yield lead, period
 
 
 def schedule(engine: Engine, loop: Loop, state: State, carried: list[int]) -> Schedule:

@@ -156,6 +156,10 @@ class TileOps:
             self.state.bars[at] = Bar(bar.parity ^ 1)
         engine.put(op.dst[0], engine.forest.true)
 
+    def stages(self) -> int:
+        """Return how many mbarriers are in use: those of a ring, one for each of its stages."""
+        return len(self.state.bars)
+
     def finish(self) -> None:
         """Check what tiles were taken to be against the bytes that the mbarriers expect.
 
