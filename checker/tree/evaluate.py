@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 MAX_SHARED = 4  # compilers reason about multiples of 16 at most
+FEW = 1024  # pairs for which the terms of all polynomials are kept
 Terms = dict[tuple[Node, ...], tuple[Any, int]]  # monomial -> numerator (int or array), denominator
 
 
@@ -483,7 +484,13 @@ def terms_hash(scope: Scope, found: Terms, width: int) -> Hash:
 
 def terms(scope: Scope, poly: Poly) -> Terms:
     """Return a polynomial's terms for each pair, with pivots replaced and widened sums redone."""
-    return _Substitution(scope).terms(poly)
+    if scope.memo is None or len(scope.lane) > FEW:
+        return _Substitution(scope).terms(poly)
+    made = scope.memo.get(id(poly))
+    if made is None:
+        made = scope.memo[id(poly)] = (poly, _Substitution(scope).terms(poly))
+    found: Terms = made[1]
+    return found
 
 
 class _Casts(Values):

@@ -259,6 +259,7 @@ class Rewriter:
         self.relevant: dict[int, tuple[bool, int]] = {}
         self.plans: dict[Any, Any] = {}
         self.scopes: dict[tuple[Region, int, int], Scope] = {}
+        self.asked: dict[tuple[int, int, bool], tuple[Numbers, Numbers, Scope]] = {}
         self.sides: dict[Any, dict[Any, Any]] = {}  # inside loops: what is known of conditions
         self.running: dict[Any, tuple[Hash, Hash | None]] = {}  # inside loops: see `Body`
         self.room = KEPT_BYTES
@@ -418,8 +419,14 @@ class Rewriter:
 
     def at(self, lane: Numbers, context: Numbers, sure: bool = True) -> Scope:
         """Return pairs of lanes and contexts (row numbers of the table)."""
-        mask = (1 << self.contexts.table.shape[1]) - 1
-        return Scope(self, self.root, mask, lane, self.contexts.projection(mask)[0][context], sure)
+        made = self.asked.get((id(lane), id(context), sure))
+        if made is None:
+            mask = (1 << self.contexts.table.shape[1]) - 1
+            number = self.contexts.projection(mask)[0][context]
+            scope = Scope(self, self.root, mask, lane, number, sure)
+            scope.memo = {}
+            made = self.asked[id(lane), id(context), sure] = (lane, context, scope)
+        return made[2]
 
     def inside(self, counter: Node, ratio: int, offset: int, cond: Node | None) -> Scope:
         """Return all lanes inside a loop whose counter stands for (c - offset) / ratio."""

@@ -346,12 +346,14 @@ class _Family:
                 self.columns[atom] = i
             self.pivots.append(Pivot(atom, p.y, p.scale, offset, p.lifted, p.others))
         self.contexts = Contexts(self.table)
+        self.shared = set(engine.forest.shared)
         guards = Rewriter(engine.logic, self.pivots, self.contexts, self.columns)
         for m in members:
             for k in m.known():
                 if k.poly is not None:
                     guards.at(m.lanes, m.rows).need_poly(k.poly)
         guards.run()
+        self.guards = guards
         steps = any(n.op == "mma" or _multiplies_on(n) for n in engine.forest.nodes)
         self.ordered = True  # the block index visits every tile, whichever store we ask
         for m in members:
@@ -363,7 +365,9 @@ class _Family:
     def add_to(self, buffers: Any) -> None:
         """Hash the elements and add them to their buffers."""
         logic, members = self.engine.logic, self.members
-        plain = Rewriter(logic, self.pivots, self.contexts, self.columns)
+        plain = self.guards
+        if self.engine.forest.shared != self.shared:  # comparisons read otherwise now
+            plain = Rewriter(logic, self.pivots, self.contexts, self.columns)
         for m in members:
             scope = plain.at(m.lanes, m.rows)
             scope.need_poly(m.slot.address)
@@ -401,20 +405,20 @@ def _facts(plain: Rewriter, members: list[_Member], table: Any) -> tuple[Any, Fa
             column = columns.setdefault((speaks, place), np.full(len(table), -1, dtype=np.int64))
             h = scope.of(k)
             parts = split(scope, k.poly) if k.op == "ge0" and k.poly is not None else None
-            kinds, first, where = np.unique(h, axis=1, return_index=True, return_inverse=True)
+            first, where = _kinds(h)
             own = np.empty(len(first), dtype=np.int64)
             for i, j in enumerate(first.tolist()):
-                name = kinds[:, i].tobytes()
+                name = h[:, j].tobytes()
                 if name not in numbers:
                     numbers[name] = len(hashes)
-                    hashes.append(kinds[:, i])
+                    hashes.append(h[:, j])
                     at_least.append(parts is not None)
                     plus = parts[0] if parts is not None else h
                     symbols.append(plus[:, j if plus.shape[1] > 1 else 0])
                     c = parts[2] if parts is not None else np.zeros(1, dtype=np.int64)
                     literals.append(int(c[j if len(c) > 1 else 0]))
                 own[i] = numbers[name]
-            column[m.rows] = own[where.ravel()] if h.shape[1] > 1 else own[0]
+            column[m.rows] = own[where]
     if not columns:
         return table, None
     start = table.shape[1]
@@ -422,6 +426,16 @@ def _facts(plain: Rewriter, members: list[_Member], table: Any) -> tuple[Any, Fa
                   np.array(literals, dtype=np.int64),
                   {start + i: speaks for i, (speaks, _place) in enumerate(columns)})
     return np.concatenate((table, np.stack(list(columns.values()), axis=1)), axis=1), facts
+
+
+def _kinds(h: Hash) -> tuple[Any, Any]:
+    """Return where each hash stands first, and for each column which of these it is."""
+    if h.shape[1] == 1:
+        return np.zeros(1, dtype=np.int64), 0
+    first, where = np.unique(h[0], return_index=True, return_inverse=True)[1:]
+    if bool((h[:, first][:, where] != h).any()):  # the first words do not tell them apart
+        first, where = np.unique(h, axis=1, return_index=True, return_inverse=True)[1:]
+    return first, where.ravel()
 
 
 def _add_rows(buffers: Any, m: _Member, plain: Rewriter, knowing: Rewriter, ordered_tiles: bool
