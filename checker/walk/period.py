@@ -55,6 +55,7 @@ def schedule(engine: Engine, loop: Loop, state: State, carried: list[int]) -> Sc
     ops, pure = _slice(engine, loop)
     watched = [r for r in carried if r in pure]
     tests = [op.guard.reg for op in _exits(engine, loop) if op.guard is not None]
+    ops = _needed(ops, {*watched, *tests})
     literal: bool | None = None
     history: list[list[Value | None]] = []
     kept = engine.state, engine.guard, engine.site
@@ -109,6 +110,19 @@ def _slice(engine: Engine, loop: Loop) -> tuple[list[Op], set[int]]:
                 grown = True
     kept = [op for op in ops if op.dst and impure.isdisjoint(op.dst)]
     return kept, written - impure
+
+
+def _needed(ops: list[Op], wanted: set[int]) -> list[Op]:
+    """Return the operations that registers depend on, in this iteration or in an earlier one."""
+    wanted, count = set(wanted), -1
+    while count < len(wanted):
+        count = len(wanted)
+        for op in reversed(ops):
+            if not wanted.isdisjoint(op.dst):
+                wanted.update(s for s in op.src if isinstance(s, int))
+                if op.guard is not None:
+                    wanted.add(op.guard.reg)
+    return [op for op in ops if not wanted.isdisjoint(op.dst)]
 
 
 def _repeats(history: list[list[Value | None]]) -> tuple[int, int]:
