@@ -88,7 +88,7 @@ class _Runner:
         self.iterations: list[Iteration] = []
         self.world: Any = None
         self.start: Node | None = None
-        self.unlike = False  # no template gives the first two iterations
+        self.unlike: set[int] = set()  # i where no template gives iterations i and i + 1
 
     # -- running
     def run(self) -> list[tuple[int, State]]:
@@ -208,7 +208,7 @@ class _Runner:
     def _prove(self) -> list[tuple[int, State]] | None:
         engine = self.engine
         self.iterations = []
-        self.unlike = False
+        self.unlike = set()
         state = self._with_phis(self.entry)
         worlds = [engine.memory.snapshot()]
         starts = [state]
@@ -227,7 +227,7 @@ class _Runner:
             proved = self._induction(starts, worlds, lead, period)
             if proved is not None or len(self.lost) > lost:
                 return proved
-            if self.unlike:  # the first iterations are the same whatever the lead
+            if self.unlike >= {0, 1}:  # the first iterations are the same whatever the lead
                 break
         raise GiveUp("loop", "no period of the loop's state was found", engine.site)
 
@@ -390,7 +390,7 @@ class _Runner:
         g = Generaliser(engine, self.kappa)
         cond = g.node(first[0].cond, first[1].cond)
         if cond is None:
-            self.unlike = True
+            self.unlike = {0, 1}
             return None
         test = self._ordered(cond)
         wanted: list[tuple[Poly, Summary]] = []
@@ -420,7 +420,7 @@ class _Runner:
         g = Generaliser(self.engine, self.kappa)
         unified = self._unify(g, wanted[start][1], wanted[start + 1][1])
         if unified is None:
-            self.unlike = True
+            self.unlike.add(start)
             return None
         if start:
             back = Replacer(self.engine, {self.kappa: Poly(32, {(self.kappa,): 1, (): -start})})
