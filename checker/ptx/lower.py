@@ -413,6 +413,9 @@ class _Lowering:
         """Inline a direct call; False when it has to be opaque."""
         results, callee, arguments = call_parts(ins.operands)
         function = self.functions.get(callee) if callee else None
+        if function is None and callee == "__assertfail":  # CUDA's assert: it ends the kernel
+            self._emit(Op("trap", (), (), None, guard, site))
+            return True
         if (function is None or callee in self.active or len(self.active) > MAX_CALL_DEPTH
                 or len(self.ops) > MAX_OPS or len(results) != len(function.results)
                 or len(arguments) != len(function.params)):

@@ -180,14 +180,21 @@ class Engine:
             self.site = self.forest.site = op.site
             if OPS[op.name].kind == "control":
                 guard = self.guard_of(op)
+                fails = op.name == "trap" or (
+                    op.name == "branch" and self._block_at(op.attr) in self.flow.doomed)
+                doomed = op.guard is not None and block.index + 1 in self.flow.doomed
+                if fails or doomed:
+                    self.found.premises.add("no-trap")
+                if fails and op.guard is not None:
+                    continue
+                if doomed:
+                    guard = self.forest.true
                 taken = logic.conjunction([state.path, guard])
                 rest = logic.conjunction([state.path, logic.negate(guard)])
                 if op.name == "branch":
                     targets.append((self._block_at(op.attr), self._edge(state, taken)))
                 elif op.name == "switch":
                     raise GiveUp("switch", "an indexed branch", op.site)
-                elif op.name == "trap":
-                    self.found.premises.add("no-trap")
                 state.path = rest
                 continue
             self.step(op)

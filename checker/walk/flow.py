@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from checker.core import Program
+from checker.core import OPS, Mem, Op, Program
 from checker.walk.state import GiveUp
 
 __all__ = ["Block", "Flow", "Loop", "analyse"]
@@ -38,17 +38,25 @@ class Loop:
 
 @dataclass(slots=True)
 class Flow:
-    """The control flow of one program; `order` is a reverse post-order of reachable blocks."""
+    """The control flow of one program; `order` is a reverse post-order of reachable blocks.
+
+    doomed: blocks that do nothing and end in a trap; no edge leads there.
+    """
 
     blocks: list[Block]
     order: list[int]
     loops: dict[int, Loop]  # by header
     inner: dict[int, Loop | None]  # innermost loop of a block
+    doomed: set[int] = field(default_factory=set)
 
 
 def analyse(program: Program) -> Flow:
     """Return the control flow of a program."""
     blocks = _blocks(program)
+    doomed = _doomed(program, blocks)
+    for block in blocks:
+        block.succs = [b for b in block.succs if b not in doomed]
+        block.preds = [b for b in block.preds if b not in doomed]
     order = _order(blocks)
     live, read = (_live(program, blocks, order, guarded) for guarded in (False, True))
     for block in blocks:
@@ -60,7 +68,31 @@ def analyse(program: Program) -> Flow:
         loop.parent = inner[loop.header]
         for b in loop.blocks:
             inner[b] = loop
-    return Flow(blocks, order, loops, inner)
+    return Flow(blocks, order, loops, inner, doomed)
+
+
+def _doomed(program: Program, blocks: list[Block]) -> set[int]:
+    """Blocks from which a trap is all that can come: failed assertions, say."""
+    found: set[int] = set()
+    grown = True
+    while grown:
+        before = len(found)
+        for block in blocks:
+            ops = program.ops[block.start:block.end]
+            if not ops or block.index in found or not all(_idle(op) for op in ops):
+                continue
+            traps = ops[-1].name == "trap" and ops[-1].guard is None
+            if traps or (block.succs and found.issuperset(block.succs)):
+                found.add(block.index)
+        grown = len(found) > before
+    return set() if 0 in found else found
+
+
+def _idle(op: Op) -> bool:
+    """Tell whether an operation leaves nothing behind that anybody else could see."""
+    if OPS[op.name].kind in ("memory", "sync", "matrix", "opaque"):
+        return isinstance(op.attr, Mem) and op.attr.space in ("local", "param")
+    return op.name != "exit"
 
 
 def _targets(op_name: str, attr: object) -> tuple[int, ...]:

@@ -198,6 +198,43 @@ def test_a_value_is_looked_at_once_for_all_lanes(monkeypatch: pytest.MonkeyPatch
     assert len(seen) == len(set(seen)) > 20
 
 
+def _asserting(failed: str, test: str = "lt", jump: str = "@!%p1 bra FAILED;") -> str:
+    """out[tid] = a[index[tid]] behind an assertion that the index is below n, and a barrier."""
+    check = f"setp.{test}.u32 %p1, %r4, %r1; {jump}" if failed else ""
+    return text(
+        "    mul.wide.u32 %rd4, %r2, 4; add.s64 %rd5, %rd2, %rd4; ld.global.u32 %r4, [%rd5];\n"
+        f"    add.s64 %rd7, %rd3, %rd4; {check}\nNEXT: bar.sync 0; mul.wide.u32 %rd6, %r4, 4;\n"
+        "    add.s64 %rd6, %rd1, %rd6; ld.global.f32 %f1, [%rd6]; st.global.f32 [%rd7], %f1;\n"
+        f"    ret;\nFAILED: {failed}")
+
+
+CALL = ("{ .param .b64 param0; st.param.b64 [param0], 0; call.uni __assertfail, (param0); }"
+        " trap;")
+
+
+def test_what_asserts_is_what_does_not_under_a_premise() -> None:
+    plain = _asserting("")
+    for failed in ("trap;", CALL, "bra.uni MORE; MORE: trap;"):
+        assert equal(plain, _asserting(failed))
+        assert "no-trap" in walked(_asserting(failed)).premises
+    assert equal(plain, _asserting("trap;", jump="@%p1 bra NEXT; bra.uni FAILED;"))
+    assert equal(plain, _asserting("trap;", test="le"))
+    assert "no-trap" not in walked(plain).premises
+
+
+@pytest.mark.parametrize("failed", [
+    "st.global.f32 [%rd7], 0f3F800000; trap;", "bra.uni NEXT;", "ret;",
+    "red.global.add.u32 [%rd7], 1; trap;",
+])
+def test_a_failed_check_that_writes_or_goes_on_is_no_assertion(failed: str) -> None:
+    one, two = walked(_asserting("")), walked(_asserting(failed))
+    if failed == "bra.uni NEXT;":
+        assert same(one, two)[0]
+        assert "no-trap" not in two.premises
+    else:
+        assert not same(one, two)[0]
+
+
 def test_float_atomics_have_no_fixed_bits() -> None:
     body = "    ld.global.f32 %f1, [%rd1];\n    red.global.add.f32 [%rd3], %f1;"
     assert walked(text(body)).nondeterministic
