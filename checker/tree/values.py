@@ -19,6 +19,8 @@ from checker.tree.poly import Poly, TooLarge, constant
 
 __all__ = ["Value", "Values", "divisible", "unsigned"]
 
+_FLOATS = frozenset({"fcvt", "fadd", "fmul", "ffma", "fextremum", "fneg", "fabs", "fold", "mma"})
+
 Value = Poly | Node
 DIVISIBLE_BITS = 4  # compilers reason about multiples of 16 at most
 
@@ -109,6 +111,16 @@ class Values:
         if at < poly.width:
             parts.append(self.forest.literal(poly.width - at, 0))
         return self.node(self.pack(parts))
+
+    def as_float(self, value: Value) -> Value:
+        """Return a narrow float that was widened with zeros as a pack: what it is, not a number."""
+        atom = value.atom() if isinstance(value, Poly) else None
+        if atom is None or atom.op != "zext" or atom.poly is None:
+            return value
+        inner = atom.poly.atom()
+        if inner is None or inner.width != atom.poly.width or inner.op not in _FLOATS:
+            return value
+        return self.pack([inner, constant(value.width - inner.width, 0)])
 
     # -- widths
     def zext(self, poly: Poly, source: int, width: int) -> Poly:

@@ -65,6 +65,8 @@ class Engine:
         self.hashes: tuple[frozenset[str], Rewriter] | None = None
         self.loop_stack: list[Any] = []
         self.loop_path = self.forest.true  # what holds throughout the innermost loop
+        self.counted: Callable[[Node], Poly | None] | None = None  # what a path knows of a count
+        self.by_cases = False  # paths are not joined: what a path knows decides guards and choices
 
     def plain(self) -> Rewriter:
         """Return hashes without pivots, as they are with the sizes that are shared by now."""
@@ -143,6 +145,7 @@ class Engine:
             return self.choose_predicate(p, self.as_predicate(a), self.as_predicate(b))
         if isinstance(a, Poly) and isinstance(b, Poly) and a.same(b):
             return a
+        a, b = (self.values.as_float(v) for v in (a, b))
         if p.op != "lanes" and (isinstance(a, Node) or isinstance(b, Node)):
             for q, x, y in ((p, a, b), (self.logic.negate(p), b, a)):
                 if isinstance(x, Node) and self.skipped(q, x) is self.values.node(y):
@@ -223,7 +226,16 @@ class Engine:
         if op.guard is None:
             return self.forest.true
         p = self.predicate(op.guard.reg)
-        return self.logic.negate(p) if op.guard.neg else p
+        return self._decided(self.logic.negate(p) if op.guard.neg else p)
+
+    def _decided(self, p: Node) -> Node:
+        """Return a condition without what the present path knows, if paths are not joined.
+
+        Not in a loop: its first iterations may know more than the others.
+        """
+        if not self.by_cases or self.loop_stack:
+            return p
+        return self.logic.given(p, conjuncts(self.state.path))
 
     def step(self, op: Op) -> None:
         """Run one operation that is not a branch."""
@@ -393,7 +405,7 @@ class Engine:
         self.put(op.dst[0], self.values.trunc(self.source(op.src[0]), source, width))
 
     def _select(self, op: Op) -> None:
-        p = self.predicate(op.src[0])
+        p = self._decided(self.predicate(op.src[0]))
         width = self.program.reg_widths[op.dst[0]]
         a, b = self.source(op.src[1]), self.source(op.src[2])
         self.put(op.dst[0], self.choose(p, a, b, width))
@@ -430,7 +442,10 @@ class Engine:
         name = op.name
         if name == "shr_u" and op.attr == 32 and self._counted(self.values.poly(args[0], 32)):
             name = "shr_s"
-        self.put(op.dst[0], self.ints.op(name, op.attr, args))
+        made = self.ints.op(name, op.attr, args)
+        if self.counted is not None and isinstance(made, Node) and made.op in ("iop", "imax_s"):
+            made = self.counted(made) or made
+        self.put(op.dst[0], made)
 
     def _counted(self, poly: Poly) -> bool:
         """Tell whether this path shows that a size plus a literal is not negative."""
@@ -486,7 +501,13 @@ class Engine:
             return False
         try:
             wide = self.values.sext(poly, poly.width, 0)
-            return self.logic.implies(path, self.logic.at_least_zero(wide))
+            if self.logic.implies(path, self.logic.at_least_zero(wide)):
+                return True
+            premises = set(self.forest.premises)
+            if self.logic.implies(path, self.logic.at_least_zero(self.logic.unwrapped(wide))):
+                return True
+            self.forest.premises = premises
+            return False
         except TooLarge:
             return False
 

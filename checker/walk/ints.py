@@ -249,12 +249,13 @@ class Ints:
         sign = self._sign_of(width, s)
         if sign is None or x is None or y is None:
             return None
-        wanted = [self.values.node(x)]
+        wanted = self._like_signed(width, x)
         if kind == "idiv_s":
-            wanted = [self.values.node(self.op("ixor", width, (x, y)))]
-            wanted += [self.values.node(v) for v, w in ((x, y), (y, x)) if self._nonnegative(
-                width, w)]
-        if sign not in wanted:
+            both = [(v, w) for v in wanted for w in self._like_signed(width, y)]
+            wanted = [self.op("ixor", width, pair) for pair in both]
+            wanted += [v for v, w in both if self._nonnegative(width, w)]
+            wanted += [w for v, w in both if self._nonnegative(width, v)]
+        if all(self.values.node(v) is not sign for v in wanted):
             return None
         return self.op("iadd", width, (self.op(kind, width, (x, y)), s))
 
@@ -263,6 +264,21 @@ class Ints:
         if node.op == "iop" and node.attr == f"iabs.{width}":
             return node.args[0].poly if node.args[0].op == "int" else node.args[0]
         return node if self._nonnegative(width, node) else None
+
+    def _like_signed(self, width: int, v: Value) -> list[Value]:
+        """Return values with the sign of v: itself, and w where v = w << m loses no bit of w."""
+        node = self.values.node(v)
+        if node.op != "pack" or len(node.args) != 2:
+            return [v]
+        low, high = node.args
+        if low.poly is None or low.poly.terms or high.op != "extract" or high.attr != "0":
+            return [v]
+        w = high.args[0]
+        if w.op == "iop" and w.attr == f"shr_s.{width}":
+            count = self._number_of(w.args[1])
+            if count is not None and low.width <= count < width:
+                return [v, w]
+        return [v]
 
     def _sign_of(self, width: int, s: Value) -> Node | None:
         """Return v where s is -1 if v is negative, else 0."""

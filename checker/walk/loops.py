@@ -31,7 +31,7 @@ from checker.walk.tiles import only_waits, wait
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["run_loop"]
+__all__ = ["Iteration", "Runner", "Summary", "run_loop"]
 
 
 
@@ -62,10 +62,10 @@ def run_loop(engine: Engine, loop: Loop, state: State) -> list[tuple[int, State]
     """Return the states on the loop's exit edges."""
     if only_waits(engine, loop):
         return wait(engine, loop, state)
-    return _Runner(engine, loop, state).run()
+    return Runner(engine, loop, state).run()
 
 
-class _Runner:
+class Runner:
     """The proof for one loop."""
 
     def __init__(self, engine: Engine, loop: Loop, state: State) -> None:

@@ -264,7 +264,8 @@ class MemoryOps:
         if guard is not engine.forest.true:
             old = self.shared.load(literal, value.width, mask, peek=True)
             value = engine.choose(guard, value, old, value.width)
-        self.shared.store(literal, value, mask, None if path is engine.forest.true else path)
+        everywhere = path is engine.forest.true or engine.by_cases  # each path has its own memory
+        self.shared.store(literal, value, mask, None if everywhere else path)
 
     def _shared_address(self, at: Poly, op: Op) -> Any:
         literal = self._literal(at)
@@ -317,7 +318,7 @@ class MemoryOps:
         base = self.base(at)
         engine.found.stores.append(StoreEvent(kind, attr, at, node, value.width, guard, op.site,
                                               len(engine.found.stores), base,
-                                              tuple(engine.loop_stack), first))
+                                              tuple(engine.loop_stack), first, engine.guard))
         self.versions[base] = self.versions.get(base, 0) + 1
 
     def _atomic(self, op: Op) -> None:

@@ -27,7 +27,7 @@ from checker.tree.rewrite import Pivot
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["visits_every_tile"]
+__all__ = ["rounded_up", "visits_every_tile"]
 
 
 def visits_every_tile(engine: Engine, pivots: list[Pivot], bounds: dict[Node, str]) -> bool:
@@ -69,7 +69,7 @@ class _Order:
 
     def _counts(self, node: Node, pivot: Pivot) -> bool:
         """Tell whether a node is ceil(bound / tile) for a coordinate."""
-        return _rounded_up(node, pivot.scale, self.bounds[pivot.y])
+        return rounded_up(node, pivot.scale, self.bounds[pivot.y])
 
     def row_major(self) -> bool:
         """quotient = pid / D, index = pid - D * quotient."""
@@ -130,7 +130,7 @@ class _Order:
         return False
 
 
-def _rounded_up(node: Node, tile: int, bound: str) -> bool:
+def rounded_up(node: Node, tile: int, bound: str) -> bool:
     """Tell whether a node is ceil(argN / tile), as compilers write a signed or unsigned division.
 
     A negative size or one within a tile of 2**31 is excluded by the premise `no-index-wrap`.

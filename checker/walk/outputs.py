@@ -161,7 +161,10 @@ def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
     for atom, c in casts:  # an offset may count bytes before it is widened
         assert atom.poly is not None
         inner = 1 if isinstance(c, np.ndarray) else unit // math.gcd(unit, c)
-        find_pivots(engine, atom.poly, f"{path}/{atom.op}", inner, pivots, True)
+        index = atom.poly
+        if inner > 1 and not isinstance(c, np.ndarray) and c == 1:  # bytes after it was widened
+            index = index.add(constant(index.width, poly.const))
+        find_pivots(engine, index, f"{path}/{atom.op}", inner, pivots, True)
 
 
 def _pivot(engine: Engine, single: tuple[Node, int], offset: Any, width: int, path: str,

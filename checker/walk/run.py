@@ -23,6 +23,7 @@ from checker.tree.poly import TooLarge
 from checker.tree.result import OutputGroup, Slot, WalkResult
 from checker.tree.rewrite import Scope
 from checker.tree.text import normalised_text
+from checker.walk.cases import pipelined, run_by_cases
 from checker.walk.engine import Engine
 from checker.walk.outputs import group_outputs
 from checker.walk.state import GiveUp
@@ -42,6 +43,10 @@ def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,
     started = time.process_time()
     engine: Engine | None = None
     try:
+        found = _by_cases(program, seconds, max_nodes, divisible)
+        if found is not None:
+            found.millis = 1000 * (time.process_time() - started)
+            return found
         engine = Engine(program, seconds, max_nodes, divisible)
         engine.run()
         groups = group_outputs(engine)
@@ -58,6 +63,20 @@ def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,
         result = _text_result(program, engine, "internal", f"{type(err).__name__}: {err}", -1)
     result.millis = 1000 * (time.process_time() - started)
     return result
+
+
+def _by_cases(program: Program, seconds: float, max_nodes: int, divisible: Iterable[str]
+              ) -> WalkResult | None:
+    """Walk a program with a pipelined loop path by path; None where that does not go through."""
+    try:
+        engine = Engine(program, seconds, max_nodes, divisible)
+        if not pipelined(program, engine.flow):
+            return None
+        run_by_cases(engine)
+        result = _result(engine, group_outputs(engine))
+    except (GiveUp, Fuel, TooLarge):
+        return None
+    return result if result.modelled else None
 
 
 # --- a walked kernel --------------------------------------------------------------------------

@@ -54,6 +54,7 @@ class StoreEvent:
     base: Node | None
     loops: tuple[Any, ...] = ()
     first: int = 0  # bytes before it in the same instruction
+    own: Node | None = None  # the guard without the path
 
 
 @dataclass(slots=True)

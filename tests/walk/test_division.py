@@ -44,6 +44,17 @@ def test_a_sign_on_a_quotient_is_a_signed_division(ints: Ints) -> None:
     assert made.same(ints.values.poly(ints.op("irem_s", 32, (x, y)), 32))
 
 
+def test_a_shifted_divisor_keeps_its_sign_where_no_bit_is_lost(ints: Ints) -> None:
+    x, n = _symbol(ints, "1+0"), _symbol(ints, "2+0")
+    for count, shift, kept in ((5, 2, True), (2, 2, True), (1, 2, False)):
+        w = ints.op("shr_s", 32, (n, constant(32, count)))
+        y = ints.values.poly(ints.op("shl", 32, (w, constant(32, shift))), 32)
+        q = _magnitudes(ints, "idiv_u", x, y)
+        made = _signed(ints, q, _sign(ints, ints.op("ixor", 32, (x, w))))
+        wanted = ints.values.poly(ints.op("idiv_s", 32, (x, y)), 32)
+        assert made.same(wanted) == kept
+
+
 def test_other_signs_are_no_division(ints: Ints) -> None:
     x, y, z = (_symbol(ints, f"{i}+0") for i in (1, 2, 3))
     q, r = (_magnitudes(ints, name, x, y) for name in ("idiv_u", "irem_u"))
