@@ -459,6 +459,7 @@ def _roll_back(m: Machine, mark: int, first_temp: int) -> None:
     m.masks = {n: v for n, v in m.masks.items() if not isinstance(v, int) or v < first_temp}
     m.now = {k: w for k, w in m.now.items() if not isinstance(w.value, int)
              or w.value < first_temp}
+    m.whole = {k: w for k, w in m.whole.items() if not isinstance(w[1], int) or w[1] < first_temp}
     m.joined = {k: w for k, w in m.joined.items() if not isinstance(w.value, int)
                 or w.value < first_temp}
     m.now64 = {k: w for k, w in m.now64.items() if not isinstance(w.value, int)

@@ -59,6 +59,7 @@ class Machine:
         self.now: dict[tuple[str, int], Written] = {}
         self.now64: dict[tuple[str, int], Written] = {}
         self.joined: dict[tuple[str, int], Written] = {}
+        self.whole: dict[tuple[str, int], tuple[Written, Source]] = {}
         self.masks: dict[int, Source] = {}
         self.touched: set[tuple[str, int]] = set()
         self.stale: set[Any] = set()  # shadows behind their registers: (file, n), ("mask", n)
@@ -167,8 +168,16 @@ class Machine:
         return self.e.value("mov", width, (reg,), width)
 
     def merged(self, file: str, n: int) -> Source:
-        """The register with the lanes that exec left alone, for readers across lanes."""
+        """The register with the lanes that exec left alone, for readers across lanes.
+
+        Readers between two writes read one value.
+        """
+        written, kept = self.now.get((file, n)), self.whole.get((file, n))
+        if kept is not None and kept[0] is written:
+            return kept[1]
         value = self.copy(self.arch(file, n), 32)
+        if written is not None:
+            self.whole[file, n] = written, value
         return value
 
     def write(self, file: str, n: int, value: Source, under: Source = TRUE) -> None:
@@ -447,6 +456,9 @@ class Machine:
         for (file, n), written in self.now.items():
             if isinstance(written.value, Const) and (file == "s" or written.guard == TRUE):
                 out["const", file, n] = written.value.bits
+                if written.value.bits & 0x7FC00000 != 0x7F800000 or \
+                        not written.value.bits & 0x3FFFFF:
+                    out["quiet", file, n] = True  # no signalling NaN of single precision
             if file == "s" and self.e.is_pointer_high(written.value):
                 out["pointer", file, n] = True
             if file == "s" and self.e.is_short(written.value):

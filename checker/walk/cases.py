@@ -2,9 +2,9 @@
 
 In: an engine before its run, for a program in which matrix steps follow a loop of matrix steps.
 Out: its stores, as if the whole had been one loop; `GiveUp` where that is not shown, and nothing of
-the engine may be used then. Paths are not joined, so that a place in a ring of buffers stays literal:
-where a loop's state repeats after P iterations, it ends on P paths, one for each remainder of its
-last iteration. On the path of a loop the steps before and after it are recognised as further
+the engine may be used then. Paths are not joined, so that a place in a ring of buffers stays
+literal: where a loop's state repeats after P iterations, it ends on P paths, one for each remainder
+of its last iteration. On the path of a loop the steps before and after it are recognised as further
 iterations of its template; on every other path that loop, unrolled under what the path knows, must
 give the very tree that was found there.
 """

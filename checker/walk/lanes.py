@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LaneOps"]
 
+MAX_CONDITIONS = 4  # that a lane mask is made of
 _GRID_LIMIT = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
 
 
@@ -192,12 +193,26 @@ class LaneOps:
 
     def _lanebit(self, op: Op) -> None:
         engine = self.engine
-        table = self._literal(engine.source(op.src[0]))
-        if table is None or not engine.known_block:
+        value = engine.source(op.src[0])
+        bit = self._bit_of(engine.values.poly(value, value.width)) if engine.known_block else None
+        if bit is None:
             engine.opaque(op, "a bit of a lane mask that is not known")
             return
-        lane = self.index % engine.program.warp_size
-        engine.put(op.dst[0], engine.forest.lanes_node((table >> lane & 1).astype(bool)))
+        engine.put(op.dst[0], bit)
+
+    def _bit_of(self, mask: Poly) -> Node | None:
+        """Return each lane's bit of a mask: a literal one, or one of several by conditions."""
+        atoms = sorted({a for m in mask.terms for a in m}, key=lambda a: a.serial)
+        if not atoms:
+            lane = (self.index % self.engine.program.warp_size).astype(np.uint64)
+            bits = mask.unsigned_const(self.engine.lanes) >> lane
+            return self.engine.forest.lanes_node((bits & np.uint64(1)).astype(bool))
+        if len(atoms) > MAX_CONDITIONS or any(a.op != "bit" for a in atoms):
+            return None
+        sides = [self._bit_of(_settled(mask, atoms[0], holds)) for holds in (1, 0)]
+        if sides[0] is None or sides[1] is None:
+            return None
+        return self.engine.choose_predicate(atoms[0].args[0], sides[0], sides[1])
 
     def _elect(self, op: Op) -> None:
         engine = self.engine
@@ -242,6 +257,16 @@ class LaneOps:
             value = engine.ints.op(names[kind], 32, (value, other))
             distance //= 2
         engine.put(op.dst[0], value)
+
+
+def _settled(poly: Poly, atom: Node, number: int) -> Poly:
+    """Put 0 or 1 for a 0/1 atom."""
+    out = Poly(poly.width, {})
+    for mono, c in poly.terms.items():
+        rest = tuple(a for a in mono if a is not atom)
+        if number or len(rest) == len(mono):
+            out = out.add(Poly(poly.width, {rest: 1}).scale(c))
+    return out
 
 
 def _parts(p: Node) -> tuple[Node, ...]:

@@ -97,3 +97,43 @@ def test_a_mask_that_is_no_far_offset_keeps_its_range_check() -> None:
     assert "buffer-reach" in _walked(masked).premises
     near = masked.replace("v_bfrev_b32_e32 v3, 1", "v_mov_b32_e32 v3, 0x7ffffff8")
     assert not _equal(masked, near) if _walked(near).modelled else True
+
+
+# --- lane masks and quiet values --------------------------------------------------------------
+
+
+def _masked(first: str, second: str) -> str:
+    """out[i] = a[i] in the lanes of one of two masks, by the sign of n."""
+    lines = ["s_mul_i32 s3, s2, 64", "v_add_u32_e32 v1, s3, v0", "v_lshlrev_b32_e32 v2, 2, v1",
+             "v_mov_b32_e32 v4, 0", f"s_mov_b64 s[14:15], {first}", "s_cmp_gt_i32 s12, 0",
+             "s_cbranch_scc1 .LBB0_1", f"s_mov_b64 s[14:15], {second}", ".LBB0_1:",
+             "s_and_saveexec_b64 s[16:17], s[14:15]",
+             "buffer_load_dword v4, v2, s[24:27], 0 offen", "s_waitcnt vmcnt(0)",
+             "s_mov_b64 exec, s[16:17]", "buffer_store_dword v4, v2, s[28:31], 0 offen"]
+    return _text(lines).replace("\t.LBB0_1:", ".LBB0_1:")
+
+
+def test_a_mask_chosen_by_a_condition_is_known_by_lanes() -> None:
+    assert _equal(_masked("-1", "0"), _masked("-1", "0"))
+    assert not _equal(_masked("-1", "0"), _masked("0", "-1"))
+    assert not _equal(_masked("-1", "0"), _masked("-1", "1"))
+
+
+def _largest(start: str, before: str = "s_nop 0") -> str:
+    """out[i] = the largest of a[i], a[i + 64], ... below n, by max of the canonicalised."""
+    lines = ["v_lshlrev_b32_e32 v2, 2, v0", f"v_mov_b32_e32 v4, {start}", "s_mov_b32 s3, 0",
+             "s_cmp_lt_i32 s12, 1", "s_cbranch_scc1 .LBB0_2", ".LBB0_1:",
+             "v_add_u32_e32 v6, s3, v2", "buffer_load_dword v5, v6, s[24:27], 0 offen",
+             "s_waitcnt vmcnt(0)", "v_add_f32_e32 v5, v5, v5", before,
+             "v_max_f32_e32 v4, v4, v5", "s_add_i32 s3, s3, 256", "s_cmp_lt_i32 s3, s12",
+             "s_cbranch_scc1 .LBB0_1", ".LBB0_2:",
+             "v_lshl_add_u32 v7, s2, 8, v2", "buffer_store_dword v4, v7, s[28:31], 0 offen"]
+    return _text(lines).replace("\t.LBB0_", ".LBB0_")
+
+
+def test_a_running_maximum_is_no_signalling_nan() -> None:
+    """Quieting what is quiet changes nothing; a start that may signal keeps its order."""
+    quieted = "v_max_f32_e32 v4, v4, v4"
+    assert _equal(_largest("0xff800000"), _largest("0xff800000", quieted))
+    assert not _equal(_largest("0xff800000"), _largest("0"))
+    assert not _equal(_largest("0xff800000"), _largest("0xffa00000"))
