@@ -115,12 +115,12 @@ class Values:
     def as_float(self, value: Value) -> Value:
         """Return a narrow float that was widened with zeros as a pack: what it is, not a number."""
         atom = value.atom() if isinstance(value, Poly) else None
-        if atom is None or atom.op != "zext" or atom.poly is None:
+        if atom is not None and atom.op == "zext" and atom.poly is not None:
+            width, atom = atom.poly.width, atom.poly.atom()
+            atom = atom if atom is not None and atom.width == width else None
+        if atom is None or atom.op not in _FLOATS or atom.width >= value.width:
             return value
-        inner = atom.poly.atom()
-        if inner is None or inner.width != atom.poly.width or inner.op not in _FLOATS:
-            return value
-        return self.pack([inner, constant(value.width - inner.width, 0)])
+        return self.pack([atom, constant(value.width - atom.width, 0)])
 
     # -- widths
     def zext(self, poly: Poly, source: int, width: int) -> Poly:
