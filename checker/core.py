@@ -115,12 +115,15 @@ class Compare:
     """cond: eq ne lt le gt ge (integers: plus `signed`; floats: ordered), and for floats also
     equ neu ltu leu gtu geu (true when unordered), num (neither is NaN), nan (one is).
 
-    type: "u8".."u64", "s8".."s64", "b8".."b64" or a float type.
+    type: "u8".."u64", "s8".."s64", "b8".."b64" or a float type. reach: the range check of a buffer
+    that spans all that 31 bits reach: where a mask chooses between an offset and one out of range,
+    what it lets through is in range (premise buffer-reach).
     """
 
     cond: str
     type: str
     denorm: str = "keep"
+    reach: bool = False
 
 
 @dataclass(frozen=True, slots=True)

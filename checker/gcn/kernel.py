@@ -70,9 +70,9 @@ class Kernel:
                 whole = self._hidden(e, offset, size, kind)
                 left = min(offset + size - at, room)
                 return e.extract(whole, 8 * (at - offset), 8 * left)
-        unknown = e.pure("opaque", 8, (), f"argument segment byte {at}")
-        e.uniform.add(unknown)
-        return unknown
+        padding = e.registers.temp(8)  # never written: nobody says what it holds
+        e.uniform.add(padding)
+        return padding
 
     def _hidden(self, e: Emitter, offset: int, size: int, kind: str) -> Source:
         name = kind.removeprefix("hidden_")

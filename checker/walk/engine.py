@@ -21,7 +21,7 @@ from checker.tree.rewrite import Rewriter
 from checker.tree.rules import Floats
 from checker.tree.values import Value, Values
 from checker.walk.flow import Block, Flow, Loop, analyse
-from checker.walk.general import remake
+from checker.walk.general import conditions, remake, settled
 from checker.walk.ints import Ints
 from checker.walk.lanes import LaneOps
 from checker.walk.matrix import MatrixOps
@@ -32,6 +32,7 @@ from checker.walk.tiles import TileOps
 __all__ = ["Engine"]
 
 MAX_LANES = 1024
+_REACH = 0x7FFFFFE0  # the last place in a buffer that spans 2 GiB, or a few bytes before it
 MAX_CELLS = 40_000_000  # hashes of 16 bytes: nodes times lanes
 
 
@@ -486,9 +487,30 @@ class Engine:
         width = int("".join(ch for ch in kind if ch.isdigit()))
         a, b = self._wide(op.src[0]), self._wide(op.src[1])
         a, b = self.values.extract(a, 0, width), self.values.extract(b, 0, width)
+        if op.attr.reach:
+            inside = self._within(self.values.poly(a, width), self.values.poly(b, width))
+            if inside is not None:
+                self.put(op.dst[0], inside)
+                return
         signed = kind[0] == "s" or (width >= 32 and cond not in ("eq", "ne") and all(
             self.nonnegative(self.values.poly(v, width)) for v in (a, b)))
         self.put(op.dst[0], self.logic.compare(cond, signed, width, a, b))
+
+    def _within(self, offset: Poly, last: Poly) -> Node | None:
+        """Return the mask of an offset that is out of range where the mask fails, if it is one."""
+        if not conditions(offset) or not last.is_const or isinstance(last.const, np.ndarray) \
+                or last.const % (1 << last.width) < _REACH:
+            return None
+        cases = list(settled(self, offset))
+        tests = [self.logic.compare("le", False, offset.width, p, last) for _known, p in cases]
+        if all(t is not self.forest.false for t in tests) or any(conditions(p) for _k, p in cases):
+            return None
+        self.found.premises.add("buffer-reach")
+        found = [self.logic.conjunction([q if holds else self.logic.negate(q)
+                                         for q, holds in known.items()])
+                 for (known, _p), t in zip(cases, tests, strict=True)
+                 if t is not self.forest.false]
+        return self.logic.disjunction(found)
 
     def nonnegative(self, poly: Poly) -> bool:
         """Tell whether a signed number is at least zero wherever this path leads."""

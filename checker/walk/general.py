@@ -7,7 +7,7 @@ runs the general state and compares.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,9 @@ from checker.tree.values import Value
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["Generaliser", "Given", "Replacer", "dependent"]
+__all__ = ["Generaliser", "Given", "Replacer", "conditions", "dependent", "settled"]
+
+MAX_CONDITIONS = 4  # that an offset is made of
 
 
 def dependent(v: Value | None, mask: int) -> bool:
@@ -31,6 +33,38 @@ def dependent(v: Value | None, mask: int) -> bool:
     if isinstance(v, Node):
         return bool(v.deps & mask)
     return any(a.deps & mask for mono in v.terms for a in mono)
+
+
+def conditions(poly: Poly) -> list[Node]:
+    """Return the 0/1 atoms of a polynomial, those inside widened sums included."""
+    found: set[Node] = set()
+    work = [poly]
+    while work:
+        for mono in work.pop().terms:
+            for a in mono:
+                if a.op == "bit":
+                    found.add(a)
+                elif a.op in ("sext", "zext") and a.poly is not None:
+                    work.append(a.poly)
+    return sorted(found, key=lambda a: a.serial)
+
+
+def settled(engine: Engine, poly: Poly) -> Iterator[tuple[dict[Node, bool], Poly]]:
+    """Yield what a polynomial is for each truth of the few conditions that it holds as 0 or 1.
+
+    Conditions that do not matter any more are left out.
+    """
+    work: list[tuple[dict[Node, bool], Poly]] = [({}, poly)]
+    while work:
+        known, at = work.pop()
+        bits = conditions(at)
+        if not bits or len(known) >= MAX_CONDITIONS:
+            yield known, at
+            continue
+        for holds in (True, False):
+            put = Poly(poly.width, {(): 1} if holds else {})
+            work.append(({**known, bits[0].args[0]: holds},
+                         Replacer(engine, {bits[0]: put}).poly(at)))
 
 
 class Generaliser:

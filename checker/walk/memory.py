@@ -13,10 +13,12 @@ import numpy as np
 
 from checker.core import GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, MODULE_BASE, Op
 from checker.tree.evaluate import moves_with
+from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
 from checker.tree.values import Value
 from checker.walk.elements import own_tests
+from checker.walk.general import Replacer, conditions
 from checker.walk.shared import Shared
 from checker.walk.state import GiveUp, StoreEvent
 
@@ -95,6 +97,7 @@ class MemoryOps:
         space, address = self._space(mem.space, address)
         step = mem.width_bits // 8
         if space == "global":
+            address = self._under(address)
             self._learn(engine.logic.conjunction([engine.state.path, engine.guard]), address,
                         step * len(op.dst))
         guard = engine.guard
@@ -103,6 +106,25 @@ class MemoryOps:
             if space == "global":
                 engine.guard = own_tests(engine, guard, at)
             engine.put(dst, self.load(space, at, mem.width_bits, volatile=mem.volatile, op=op))
+
+    def _under(self, address: Poly) -> Poly:
+        """Return an address where the present guard holds: conditions in it are decided."""
+        engine = self.engine
+        if "48-bit-pointers" in engine.program.premises:
+            address = _joined(address)
+        bits = conditions(address)
+        if not bits:
+            return address
+        logic = engine.logic
+        known = conjuncts(logic.conjunction([engine.state.path, engine.guard]))
+        table = {}
+        for bit in bits:
+            p = bit.args[0]
+            if logic.implies(known, p):
+                table[bit] = Poly(64, {(): 1})
+            elif logic.implies(known, logic.negate(p)):
+                table[bit] = Poly(64, {})
+        return Replacer(engine, table).poly(address) if table else address
 
     def _learn(self, guard: Node, address: Poly, size_bytes: int) -> None:
         """Note which sizes are tested for one element of a wider access (`Forest.shared`)."""
@@ -306,6 +328,7 @@ class MemoryOps:
             elif space in ("local", "scratch"):
                 self._store_private(at, value)
             else:
+                at = self._under(address).add(constant(64, i * step))
                 self.emit("store", "", at, value, op, i * step)
 
     def emit(self, kind: str, attr: str, at: Poly, value: Value, op: Op, first: int = 0) -> None:
@@ -563,6 +586,23 @@ class MemoryOps:
                            rows[warp + 8 * i + 2 * (t % 4) + h] + 2 * (t // 4)) for h in (0, 1)]
             for piece, at in pieces:
                 self._put_shared(at, piece)
+
+
+def _joined(address: Poly) -> Poly:
+    """Put a pointer for its lower 48 bits in two parts, where its other bits are zero."""
+    for mono, c in address.terms.items():
+        part = mono[0] if len(mono) == 1 else None
+        if part is None or part.op != "extract" or part.attr != "32" or part.width != 16 \
+                or isinstance(c, np.ndarray) or c != 1 << 32:
+            continue
+        whole = part.args[0]
+        for low, c2 in address.terms.items():
+            if len(low) == 1 and low[0].op == "extract" and low[0].args[0] is whole \
+                    and low[0].attr == "0" and low[0].width == 32 and whole.op == "param" \
+                    and whole.width == 64 and not isinstance(c2, np.ndarray) and c2 == 1:
+                rest = {m: v for m, v in address.terms.items() if m not in (mono, low)}
+                return Poly(64, rest).add(Poly(64, {(whole,): 1}))
+    return address
 
 
 def _in_module(at: Poly) -> bool:

@@ -67,16 +67,28 @@ def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,
 
 def _by_cases(program: Program, seconds: float, max_nodes: int, divisible: Iterable[str]
               ) -> WalkResult | None:
-    """Walk a program with a pipelined loop path by path; None where that does not go through."""
-    try:
+    """Walk a program with a pipelined loop path by path; None where that does not go through.
+
+    The first tiles may be fetched before the text shows which sizes one test serves a group of
+    elements for: then it is walked once more, knowing that from the start.
+    """
+    shared: set[str] = set()
+    for again in (False, True):
         engine = Engine(program, seconds, max_nodes, divisible)
         if not pipelined(program, engine.flow):
             return None
-        run_by_cases(engine)
-        result = _result(engine, group_outputs(engine))
-    except (GiveUp, Fuel, TooLarge):
-        return None
-    return result if result.modelled else None
+        before = set(engine.forest.shared)
+        engine.forest.shared |= shared
+        try:
+            run_by_cases(engine)
+            result = _result(engine, group_outputs(engine))
+        except (GiveUp, Fuel, TooLarge):
+            shared = engine.forest.shared - before
+            if again or not shared:
+                return None
+            continue
+        return result if result.modelled else None
+    return None
 
 
 # --- a walked kernel --------------------------------------------------------------------------

@@ -137,3 +137,24 @@ def test_a_running_maximum_is_no_signalling_nan() -> None:
     assert _equal(_largest("0xff800000"), _largest("0xff800000", quieted))
     assert not _equal(_largest("0xff800000"), _largest("0"))
     assert not _equal(_largest("0xff800000"), _largest("0xffa00000"))
+
+
+# --- masks further back, pointers in two parts ------------------------------------------------
+
+
+def _far_back(mask: str = "gt", far: str = "0x80000000") -> str:
+    """out[i] = 2 a[i] for i < n; the mask moves the offset in a block before the access."""
+    lines = ["s_mul_i32 s3, s2, 64", "v_add_u32_e32 v1, s3, v0",
+             f"v_cmp_{mask}_i32_e32 vcc, s12, v1", "v_lshlrev_b32_e32 v2, 2, v1",
+             f"v_mov_b32_e32 v3, {far}", "v_cndmask_b32_e32 v8, v3, v2, vcc",
+             "s_cmp_eq_u32 s12, 7", "s_cbranch_scc1 .LBB0_1", "s_nop 0", ".LBB0_1:",
+             "buffer_load_dword v4, v8, s[24:27], 0 offen", "s_waitcnt vmcnt(0)",
+             "v_add_f32_e32 v4, v4, v4", "buffer_store_dword v4, v8, s[28:31], 0 offen"]
+    return _text(lines).replace("\t.LBB0_1:", ".LBB0_1:")
+
+
+def test_a_mask_in_an_earlier_block_is_the_mask() -> None:
+    assert _equal(_far_back(), _doubled(1))
+    assert not _equal(_far_back("ge"), _doubled(1))
+    near = _walked(_far_back(far="0x1000"))  # in range: those lanes load, and store
+    assert near.digest != _walked(_doubled(1)).digest

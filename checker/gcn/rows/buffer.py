@@ -5,7 +5,7 @@ An access out of its descriptor's range loads 0 and stores nothing. Source: CDNA
 
 from __future__ import annotations
 
-from checker.core import Const, Mem, Source
+from checker.core import Compare, Const, Mem, Source
 from checker.gcn.context import Context
 from checker.gcn.emitter import FALSE, TRUE, fits
 from checker.gcn.machine import M0, Unmodelled
@@ -67,7 +67,7 @@ def buffer_base(c: Context, words: list[Source], i: int) -> Source:
 
 
 def buffer_address(c: Context, words: list[Source], i: int, offset: Source) -> Source:
-    """Base plus offset; an unknown address where the descriptor's flags are not plain.
+    """Base plus offset; a value that is never written where the descriptor's flags are not plain.
 
     The fourth word must say: a buffer, no thread id added, raw range check.
     """
@@ -79,8 +79,7 @@ def buffer_address(c: Context, words: list[Source], i: int, offset: Source) -> S
         raise Unmodelled("buffer descriptor flags")
     if plain == TRUE:
         return address
-    other = e.value("opaque", 64, (words[3], offset), "address under unknown descriptor flags")
-    return e.select(plain, address, other, 64)
+    return e.select(plain, address, e.registers.temp(64), 64)  # else no address at all
 
 
 def _conditional(c: Context, offset: Source) -> tuple[Source, Source, Source] | None:
@@ -120,9 +119,13 @@ def in_range(c: Context, words: list[Source], offset: Source, size: int
             return TRUE, offset
         if records.bits < size:
             return Const(0, 1), offset
-        return e.icmp("le", offset, Const(records.bits - size, 32), "u32"), offset
+        last = Const(records.bits - size, 32)
+        if records.bits >= REACH and not isinstance(offset, Const):  # the mask may lie further back
+            return e.pure("icmp", 1, (offset, last), Compare("le", "u32", reach=True)), offset
+        return e.icmp("le", offset, last, "u32"), offset
     end = e.add(e.zext(offset, 64), Const(size, 64), 64)
-    return e.icmp("le", end, e.zext(records, 64), "u64"), offset
+    test = Compare("le", "u64", reach=True)  # where the records turn out to span 2 GiB
+    return e.pure("icmp", 1, (end, e.zext(records, 64)), test), offset
 
 
 def _buffer_load(c: Context, words: list[Source], offset: Source, shape: Shape, under: Source,
