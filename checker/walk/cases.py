@@ -492,11 +492,17 @@ def _exact(k: int) -> Poly:
 
 
 def _start(step: Node, phi: Node, made: Node) -> Node | None:
-    """Return x where made = step(x), as far as the chains of matrix steps tell."""
+    """Return x where made = step(x), as far as chains of one running operand each tell."""
+    bits = phi.deps & ~LOW_BITS
     while step is not phi:
-        if step.op != "mma" or made.op != "mma":
+        inner = [i for i, a in enumerate(step.args) if a.deps & bits]
+        if len(inner) != 1 or (made.op, len(made.args)) != (step.op, len(step.args)):
             return None
-        step, made = step.args[0], made.args[0]
+        i = inner[0]
+        others = [a for a in step.args if a is not step.args[i] and a in made.args]
+        if step.op in ("fmul", "fadd") and len(others) == 1:  # in either order
+            i = 1 - made.args.index(others[0])
+        step, made = step.args[inner[0]], made.args[i]
     return made
 
 

@@ -15,9 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from checker.core import Program
+from checker.draws import draw
 from checker.lower import lower
 from checker.parse import parse
 from checker.replay.result import ReplayResult, first_difference
@@ -46,6 +48,22 @@ def test_equal_to_ptx(group: str, target: str) -> None:
     assert ours.usable, ours.reasons()
     assert theirs.usable, theirs.reasons()
     assert first_difference(theirs, ours) is None
+
+
+def _bits(group: str, target: str, kind: str) -> dict[str, list[int]]:
+    """The bits of every output of a replay in `bytes`, inputs drawn by buffer name."""
+    launch = DATA[group][target]["launch"]
+    inputs = {a["buffer"]: draw(kind, 1, a).astype(np.uint64) for a in launch["args"]
+              if a and "buffer" in a and a["role"] != "out"}
+    result = replay(_program(group, target), launch, domain="bytes", inputs=inputs)
+    assert result.reasons() == ()
+    return {name: out.words[1].tolist() for name, out in result.outputs.items()}
+
+
+@pytest.mark.parametrize(("group", "target"), PAIRS, ids=[f"{g}-{t}" for g, t in PAIRS])
+def test_bits_are_those_of_ptx(group: str, target: str) -> None:
+    assert _bits(group, target, "normal") == _bits(group, "sm_90", "normal")
+    assert _bits(group, target, "cancel") == _bits(group, "sm_90", "cancel")
 
 
 def test_other_kernels_are_not_equal() -> None:
