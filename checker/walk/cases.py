@@ -448,7 +448,7 @@ class _Whole:
         summary = replace(end.summary, cond=cond, steps=dict(zip(self.order, bodies, strict=True)))
         end.runner._check_lanes(summary)
         start = self._at(cond, 0)
-        folds = {r: make_fold(engine.forest, end.runner.rewriter, "while", end.kappa, phis, inits,
+        folds = {r: make_fold(engine.forest, engine.plain(), "while", end.kappa, phis, inits,
                               bodies, cond, end.phis[r], start) for r in self.order}
         return self._put(folds)
 
