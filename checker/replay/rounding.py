@@ -141,27 +141,43 @@ def opened_step(model: StepModel, acc: tuple[U64, Facts], opened: Opened | None,
     if opened is not None:
         if skipped is not None:
             after = _also(after, lanes & skipped, inner, z)
-        start = choose(lanes, inner, acc)
-        bare = _plain_step(model, start, minus_zero(model, start), total, none)[0]
-        move = lanes & ~here & (np.asarray(bare[1] & MNZ) == 0)
+        move = lanes & ~here
         if move.any():
+            start = choose(lanes, inner, acc)
+            bare = _plain_step(model, start, minus_zero(model, start), total, none)[0]
+            move = move & (np.asarray(bare[1] & MNZ) == 0)
             late = with_null(bare, (z, (acc[1] & POISON) | MNZ), move)
             out = choose(move, late, out)
             after = _also(after, move, bare, z)
     if null is not None:
-        what = combine(key("null step"), total)
         still = here & _kept(model, acc, may)
         if none is not None:
             still = still & ~none
         fresh = still & ~lanes
         if fresh.any():
-            out = choose(fresh, with_null(acc, (what, MNZ), fresh), out)
+            out, what = _first_null(acc, total, np.broadcast_to(fresh, total.shape[1:]), out)
             after = _also(after, fresh, acc, what)
-        same = still & lanes & (z == what).all(axis=0)
+        same = still & lanes
         if same.any():
+            same = same & (z == combine(key("null step"), total)).all(axis=0)
             out = choose(same, acc, out)
             after = _also(after, same, inner, z)
     return out, after
+
+
+def _first_null(acc: HF, total: U64, lanes: NDArray[np.bool_], out: HF) -> tuple[HF, U64]:
+    """In these lanes the accumulator with the null of this step; and that null's hash there."""
+    (h, f), shape = acc, total.shape[1:]
+    few = np.broadcast_to(h, (2, *shape))[:, lanes].reshape(2, 1, -1)
+    facts = f if isinstance(f, int) else np.broadcast_to(f, shape)[lanes].reshape(1, -1)
+    null = combine(key("null step"), np.ascontiguousarray(total[:, lanes]).reshape(2, 1, -1))
+    with_h, with_f = with_null((few, facts), (null, MNZ), np.ones(few.shape[1:], dtype=bool))
+    out_h, what = np.array(np.broadcast_to(out[0], (2, *shape))), np.zeros_like(total)
+    out_f = np.array(np.broadcast_to(np.asarray(out[1], dtype=np.uint32), shape))
+    out_h[:, lanes], what[:, lanes] = with_h[:, 0], null[:, 0]
+    out_f[lanes] = with_f if isinstance(with_f, int) else np.broadcast_to(
+        with_f, few.shape[1:])[0]
+    return (out_h, out_f), what
 
 
 def _also(known: Opened | None, lanes: NDArray[np.bool_], inner: HF, z: U64) -> Opened | None:
