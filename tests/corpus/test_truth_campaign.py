@@ -70,8 +70,11 @@ def test_bytes_that_move_below_the_text_need_the_premise() -> None:
     moved = replace(found("a", "s", "m"), moved_below=("ptxas -O0",))
     (row,) = tally([job("a", ("1",))], [moved])
     assert len(row.findings) == 1
-    (row,) = tally([job("a", ("1",))], [replace(moved, premises=("contraction",))])
-    assert row.findings == []
+    for premise in ("contraction", "contraction:measured"):
+        (row,) = tally([job("a", ("1",))], [replace(moved, premises=(premise,))])
+        assert row.findings == []
+    (row,) = tally([job("a", ("1",))], [replace(moved, premises=("no-alias",))])
+    assert len(row.findings) == 1
 
 
 def test_a_real_record_is_judged_and_its_bytes_reproduced(tmp_path: Path) -> None:
