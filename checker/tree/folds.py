@@ -16,6 +16,7 @@ import xxhash
 
 from checker.tree import evaluate
 from checker.tree.chains import one_step
+from checker.tree.contexts import each_once
 from checker.tree.groups import Groups, groups_of
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, ordered
 from checker.tree.nodes import LOW_BITS, Forest, Fuel, Node
@@ -134,13 +135,13 @@ class Body:
     def _closed(self, scope: Scope) -> npt.NDArray[np.int64]:
         """Return the pairs, and those whose running values they look at."""
         lanes = self.rewriter.lanes
-        keys = np.unique(scope.number * lanes + scope.lane)
+        keys = each_once(scope.number * lanes + scope.lane)
         while self.plan.tables:
             number, lane = np.divmod(keys, lanes)
             found = [keys]
             for table in self.plan.tables:
                 found.append((number * lanes + table[..., lane]).ravel())
-            grown = np.unique(np.concatenate(found))
+            grown = each_once(*found)
             if len(grown) == len(keys):
                 break
             keys = grown

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.tree import evaluate
-from checker.tree.contexts import Contexts
+from checker.tree.contexts import Contexts, each_once
 from checker.tree.hashing import Hash, collapse, key
 from checker.tree.logic import Logic
 from checker.tree.nodes import COMPARE_BIT, LOW_BITS, SELECT_BIT, UNKNOWN_BIT, Node
@@ -355,13 +355,11 @@ class Rewriter:
     def _sorted(self, waiting: list[Numbers]) -> Numbers:
         """Return keys that were asked for, each once, in order."""
         keys = waiting[0]
-        if len(waiting) > 1 and any(w is not keys for w in waiting):
-            keys = np.concatenate(waiting)
-        elif len(keys) == 1 or id(keys) in self.unpacked:
-            return keys
-        if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):
-            keys = np.unique(keys)
-        return keys
+        if all(w is keys for w in waiting):
+            if len(keys) == 1 or id(keys) in self.unpacked or bool((keys[1:] > keys[:-1]).all()):
+                return keys
+            return each_once(keys)
+        return each_once(*{id(w): w for w in waiting}.values())
 
     def _scope(self, region: Region, mask: int, keys: Numbers) -> Scope:
         """Return the pairs with these keys, one scope for all who ask."""

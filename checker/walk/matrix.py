@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from checker.arith.steps import StepModel, step_model
 from checker.core import FloatMode, Fragment, Mma, Op
+from checker.tree.contexts import each_once
 from checker.tree.nodes import Node
 from checker.tree.values import Value
 
@@ -243,7 +244,7 @@ class MatrixOps:
             return None
         sources, table = found
         parts = [engine.values.node(s) for s in sources]
-        index = np.unique((at[..., None] + np.arange(size)).ravel())
+        index = each_once(at[..., None] + np.arange(size))
         shared.busy[index] += 1
         self.open.append(index)
         return {name: krow(engine, parts, table[:, row])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from checker.tree.contexts import each_once
 from checker.tree.hashing import key
 from checker.tree.nodes import Node
 from checker.tree.poly import constant
@@ -171,7 +172,7 @@ class Shared:
                                          _NOBODY), me)
         if bool(clash.any()):
             self.report("race", "two lanes write one shared address with no barrier between")
-        if len(np.unique(index)) != index.size:
+        if len(each_once(index)) != index.size:
             value = self._agreed(index, value, active)
         entry = len(self.entries)
         self.entries.append(value)
