@@ -33,11 +33,15 @@ MAX_CHAIN = 256
 _HAVE_ZERO = frozenset({"f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2"})  # no bit set: +0
 
 
-def one_step(rewriter: Rewriter, fold: Fold) -> Fold:
-    """Return the fold with one step an iteration, or the fold as it is."""
-    if len(fold.phis) != 1 or fold.out is not fold.phis[0] or fold.inits[0].may_neg_zero:
+def one_step(rewriter: Rewriter, fold: Fold, signless: bool = False) -> Fold:
+    """Return the fold with one step an iteration, or the fold as it is.
+
+    signless: a value that differs from it in the sign of a zero will do.
+    """
+    if len(fold.phis) != 1 or fold.out is not fold.phis[0] or fold.ratio > 1 \
+            or (fold.inits[0].may_neg_zero and not signless):
         return fold
-    chain = _chain(fold)
+    chain = _chain(fold, signless)
     speed = _speed(fold)
     if chain is None or len(chain) < 2 or speed is None or not keep(chain, fold.inits[0]):
         return fold
@@ -54,18 +58,19 @@ def one_step(rewriter: Rewriter, fold: Fold) -> Fold:
     return fold
 
 
-def _chain(fold: Fold) -> list[Node] | None:
+def _chain(fold: Fold, signless: bool) -> list[Node] | None:
     """Return the operations from the accumulator to its next value."""
     phi = fold.phis[0]
     chain: list[Node] = []
     node = fold.steps[0]
     while node is not phi:
-        if len(chain) >= MAX_CHAIN or not _carries(node):
+        if len(chain) >= MAX_CHAIN or not _carries(node, signless):
             return None
         inner = [a for a in node.args if a.deps & phi.deps]
         if len(inner) != 1:
             return None
-        if node.op == "mma" and inner[0] is not node.args[0]:
+        if (node.op == "mma" and inner[0] is not node.args[0]) or (
+                node.op == "ffma" and inner[0] is not node.args[2]):
             return None
         chain.append(node)
         node = inner[0]
@@ -74,12 +79,16 @@ def _chain(fold: Fold) -> list[Node] | None:
     return chain[::-1]
 
 
-def _carries(node: Node) -> bool:
-    """Tell whether x -> op(x, ...) keeps an x that is not -0 so, and x where it adds zeros."""
+def _carries(node: Node, signless: bool) -> bool:
+    """Tell whether x -> op(x, ...) keeps an x that is not -0 so, and x where it adds zeros.
+
+    A multiply-add may make a -0, where a product underflows: it keeps x but for the sign of zero.
+    """
     if node.op == "mma":
         return _never_minus_zero(node)
     mode = node.extra
-    return node.op == "fadd" and isinstance(mode, FloatMode) and mode.denorm == "keep" \
+    ops = ("fadd", "ffma") if signless else ("fadd",)
+    return node.op in ops and isinstance(mode, FloatMode) and mode.denorm == "keep" \
         and mode.rnd in ("rn", "rz") \
         and not (mode.saturate or mode.relu or mode.xorsign_abs)
 

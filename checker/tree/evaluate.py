@@ -317,6 +317,10 @@ def comparison_terms(scope: Scope, poly: Poly) -> Terms:
         if size in scope.rewriter.forest.shared:
             return _put_literal(scope, found, size, np.where(least > 0, -1, _literal(found)),
                                 int(np.where(back != 0, least, 0).max()))
+        times, mark, _name = size.partition("*")
+        if mark:  # a multiple of 2**k whatever the parameter is
+            sure = (least > 0) & (int(times) % (1 << least) == 0)
+            return _put_literal(scope, found, size, np.where(sure, -1, _literal(found)), 0)
         return found
     if not scope.rewriter.forest.shared:
         return found
@@ -364,8 +368,9 @@ def _put_literal(scope: Scope, found: Terms, size: str, literal: Any, k: int) ->
 def own_group(scope: Scope, found: Terms) -> tuple[str, Any, Any] | None:
     """Compare a coordinate with a parameter: n - 1 - v >= 0 for v = y + literal, else None.
 
-    Returns the parameter, y - v for each pair, and the least k such that v and y lie
-    between the same two multiples of 2**k (0: none up to 16 that the tile is a multiple of).
+    Returns the parameter (`4*arg2`: a multiple of it), y - v for each pair, and the least k such
+    that v and y lie between the same two multiples of 2**k (0: none up to 16 that the tile is a
+    multiple of).
     """
     if len(found) - (() in found) != 2 or found.get((), (0, 1))[1] != 1:
         return None
@@ -378,8 +383,8 @@ def own_group(scope: Scope, found: Terms) -> tuple[str, Any, Any] | None:
             return None
         if _is(factor, -1) and pivot is None:
             pivot = scope.rewriter.coordinates.get(mono[0])
-        elif _is(factor, 1) and size is None:
-            size = parameter_name(mono[0])
+        elif size is None:
+            size = _size_name(mono[0], factor)
     if pivot is None or size is None:
         return None
     whole = pivot.scale
@@ -391,6 +396,20 @@ def own_group(scope: Scope, found: Terms) -> tuple[str, Any, Any] | None:
     for k in range(min((whole & -whole).bit_length() - 1, MAX_SHARED), 0, -1):
         least = np.where(offset >> k == tested >> k, k, least)
     return size, offset - tested, least
+
+
+def _size_name(atom: Node, factor: Any) -> str | None:
+    """Return argN for a parameter, 4*argN for four times one, perhaps widened as a whole."""
+    if isinstance(factor, np.ndarray) or factor < 1:
+        return None
+    name = parameter_name(atom)
+    if name is None and factor == 1 and atom.op in ("sext", "zext") and atom.poly is not None \
+            and len(atom.poly.terms) == 1:
+        (mono, factor), = atom.poly.terms.items()
+        if len(mono) != 1 or isinstance(factor, np.ndarray) or factor < 1:
+            return None
+        name = parameter_name(mono[0])
+    return name if name is None or factor == 1 else f"{factor}*{name}"
 
 
 def shows_sharing(scope: Scope, guard: Node, place: int | None) -> None:
@@ -406,6 +425,8 @@ def shows_sharing(scope: Scope, guard: Node, place: int | None) -> None:
         if group is None:
             continue
         size, back, least = group
+        if "*" in size:
+            continue
         shown = (back != 0) & (least > 0)
         if place is not None:
             shown &= (back > 0) & (back <= place)
@@ -587,8 +608,23 @@ class _Substitution:
         width = atom.poly.width
         settled = {m: settle(c, width) for m, (c, _d) in found.items()}
         poly = Poly(width, {m: c for m, c in settled.items() if not is_zero(c)})
-        widen = self.casts.sext if atom.op == "sext" else self.casts.zext
+        widen = self.casts.sext if atom.op == "sext" or self._is_start(poly) else self.casts.zext
         return {m: (c, 1) for m, c in widen(poly, width, 0).terms.items()}
+
+    def _is_start(self, poly: Poly) -> bool:
+        """Tell whether a word is a coordinate less its offset: where the element's tile starts.
+
+        That is in [0, 2**31), under the premise no-index-wrap.
+        """
+        symbols = [(m, c) for m, c in poly.terms.items() if m]
+        if len(symbols) != 1 or len(symbols[0][0]) != 1 or not _is(symbols[0][1], 1):
+            return False
+        pivot = self.rewriter.coordinates.get(symbols[0][0][0])
+        if pivot is None or not bool(np.all(
+                poly.const + np.asarray(self.rewriter.offset(pivot, self.scope)) == 0)):
+            return False
+        self.rewriter.forest.premises.add("no-index-wrap")
+        return True
 
     def _below(self, op: str, poly: Poly, factor: Any, literal: Any) -> Any:
         """Return how much of literal / factor a widened sum takes in: see `Values._cast_sum`.

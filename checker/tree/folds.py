@@ -7,7 +7,8 @@ initial state on: accumulators are told apart by refinement, never by register n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from checker.tree.rewrite import Rewriter, Scope
 if TYPE_CHECKING:
     from checker.tree.confirm import View
 
-__all__ = ["Body", "Fold", "make_fold"]
+__all__ = ["Body", "Fold", "closed_fold", "make_fold", "moved_fold"]
 
 Numbers = npt.NDArray[np.int64]
 MAX_ROUNDS = 64
@@ -421,15 +422,29 @@ def make_fold(forest: Forest, rewriter: Rewriter, form: str, counter: Node, phis
     kept = Fold(form, counter, tuple(phis[i] for i in needed), tuple(inits[i] for i in needed),
                 tuple(steps[i] for i in needed), cond, out,
                 _level([cond, out, *(steps[i] for i in needed)]), start)
-    kept = one_step(rewriter, kept)
-    bound = counter.deps
+    return closed_fold(forest, rewriter, one_step(rewriter, kept))
+
+
+def moved_fold(forest: Forest, rewriter: Rewriter, fold: Fold, move: Callable[[Node], Node]
+               ) -> Node:
+    """Return a loop's value with something else put for symbols from outside of it."""
+    return closed_fold(forest, rewriter, replace(
+        fold, inits=tuple(map(move, fold.inits)), steps=tuple(map(move, fold.steps)),
+        cond=move(fold.cond), out=move(fold.out),
+        start=None if fold.start is None else move(fold.start)))
+
+
+def closed_fold(forest: Forest, rewriter: Rewriter, kept: Fold) -> Node:
+    """Return a loop's value as a node."""
+    out = kept.out
+    bound = kept.counter.deps
     for p in kept.phis:
         bound |= p.deps
-    node = forest.make("fold", form, width=out.width, args=kept.inits, extra=kept,
+    node = forest.make("fold", kept.form, width=out.width, args=kept.inits, extra=kept,
                        h=rewriter.fold_hash(kept), low=None, high=None,
                        may_neg_zero=out.may_neg_zero or any(i.may_neg_zero for i in kept.inits))
     deps, tainted = node.deps, node.tainted
-    for inside in (cond, out, *kept.steps):
+    for inside in (kept.cond, out, *kept.steps):
         deps |= inside.deps & ~bound
         tainted |= inside.tainted
     node.deps, node.tainted = deps, tainted

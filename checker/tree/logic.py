@@ -133,7 +133,9 @@ class Logic:
     def _of_a_size(self, poly: Poly) -> Poly | None:
         """Return `floor(size / 2**k) >= counters` as a comparison of the size itself.
 
-        floor(x / d) >= r says x >= r * d; floor(x / d) <= r says x < (r + 1) * d.
+        floor(x / d) >= r says x >= r * d; floor(x / d) <= r says x < (r + 1) * d. A division
+        towards zero says the same where r >= 1, or r >= 0; one is >= r for r <= 0 where
+        x > (r - 1) * d.
         """
         found = [(m[0], c) for m, c in poly.terms.items() if len(m) == 1 and m[0].op == "iop"
                  and m[0].attr == "shr_s.32" and not isinstance(c, np.ndarray) and c in (1, -1)]
@@ -141,15 +143,38 @@ class Logic:
             return None
         (atom, sign), = found
         rest = poly.sub(Poly(0, {(atom,): sign}))
-        size, by = self.values.poly(atom.args[0], 32), atom.args[1].poly
-        if any(a.op != "kappa" for m in rest.terms for a in m) or size_of(size) is None \
-                or by is None or not by.is_const or isinstance(by.const, np.ndarray):
+        size, by = self.values.poly(atom.args[0], 32), literal_of(atom.args[1])
+        if by is None or any(a.op != "kappa" for m in rest.terms for a in m):
             return None
-        step = 1 << int(by.const)
+        step, below = 1 << by, 0
+        if size_of(size) is None:
+            inner = self._towards_zero(size, by)
+            bounds = rest.scale(-sign).range()
+            if inner is None or bounds is None:
+                return None
+            if sign > 0 and bounds[1] <= 0:
+                below = step - 1
+            elif bounds[0] < (sign > 0):
+                return None
+            size = inner
         exact = self.unwrapped(self.values.sext(size, 32, 0))
         if sign > 0:
-            return exact.add(rest.scale(step))
+            return exact.add(rest.scale(step)).add(constant(0, below))
         return rest.scale(step).add(constant(0, step - 1)).sub(exact)
+
+    def _towards_zero(self, poly: Poly, k: int) -> Poly | None:
+        """Return v of v + ((v >> 31) >>> (32 - k)), a size that is divided by 2**k thereafter."""
+        for mono, c in poly.terms.items():
+            fix = mono[0] if len(mono) == 1 and not isinstance(c, np.ndarray) and c == 1 else None
+            if fix is None or fix.op != "iop" or fix.attr != "shr_u.32" \
+                    or literal_of(fix.args[1]) != 32 - k:
+                continue
+            sign = fix.args[0]
+            v = poly.sub(Poly(32, {mono: 1}))
+            if sign.op == "iop" and sign.attr == "shr_s.32" and literal_of(sign.args[1]) == 31 \
+                    and size_of(v) is not None and self.values.poly(sign.args[0], 32).same(v):
+                return v
+        return None
 
     # -- combinations
     def negate(self, p: Node) -> Node:
@@ -318,6 +343,14 @@ class Logic:
         parts = [q for q in conjuncts(p) if not self.implies(known, q)]
         refuted = any(self.implies(known, self.negate(q)) for q in parts if q.op != "lanes")
         return self.forest.false if refuted else self.conjunction(parts)
+
+
+def literal_of(node: Node) -> int | None:
+    """Return a literal that all lanes share."""
+    poly = node.poly
+    if node.op != "int" or poly is None or not poly.is_const or isinstance(poly.const, np.ndarray):
+        return None
+    return int(poly.const)
 
 
 def size_of(poly: Poly) -> Node | None:

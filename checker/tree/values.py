@@ -164,15 +164,26 @@ class Values:
         return out
 
     def counts(self, poly: Poly) -> bool:
-        """Tell whether a word is a loop counter times a literal and what is not negative.
+        """Tell whether a word is counters and block indices times literals, and nothing negative.
 
         It lies in [0, 2**31), under the premise no-index-wrap.
         """
-        rest = Poly(poly.width, {m: c for m, c in poly.terms.items()
-                                 if not (len(m) == 1 and m[0].op == "kappa")})
-        bounds = rest.range()
-        return bounds is not None and bounds[0] >= 0 \
-            and self._counted(poly, poly.width, 0) is not None
+        if poly.width != 32:
+            return False
+        rest, counted = {}, False
+        for mono, c in poly.terms.items():
+            if len(mono) == 1 and (mono[0].op == "kappa" or (
+                    mono[0].op == "sreg" and mono[0].attr.startswith("ctaid"))):
+                if isinstance(c, np.ndarray) or not 0 < c < 1 << 16:
+                    return False
+                counted = True
+            else:
+                rest[mono] = c
+        bounds = Poly(32, rest).range()
+        if not counted or bounds is None or bounds[0] < 0 or bounds[1] > 1 << 24:
+            return False
+        self.forest.premises.add("no-index-wrap")
+        return True
 
     def _counted(self, poly: Poly, source: int, width: int) -> Poly | None:
         """Widen a loop counter times a literal as it is, under the premise no-index-wrap."""

@@ -26,6 +26,8 @@ def ordered(engine: Engine, kappa: Node, running: int, path: Node, cond: Node) -
     after each iteration, Q(k) >= 0 holds at every test: there Q(k) != 0 says Q(k) >= 1.
     """
     p = cond.args[0].poly if cond.op == "not" and cond.args[0].op == "eq0" else None
+    if p is not None:
+        p = _widened(engine, path, p)
     if p is None or any(kappa in m and m != (kappa,) for m in p.terms):
         return cond
     slope = p.terms.get((kappa,), 0)
@@ -45,6 +47,19 @@ def ordered(engine: Engine, kappa: Node, running: int, path: Node, cond: Node) -
     if bounds is not None and bounds[0] > -(1 << 32) and bounds[1] < 1 << 32:
         return _below(engine, kappa, path, cond, before.to_width(32), 32)
     return cond
+
+
+def _widened(engine: Engine, path: Node, poly: Poly) -> Poly:
+    """Return a sum in which a zero-extended word is its number where the path shows it is >= 0."""
+    out = poly
+    for mono, c in poly.terms.items():
+        inner = mono[0].poly if len(mono) == 1 and mono[0].op == "zext" else None
+        if inner is None or inner.width != 32:
+            continue
+        number = engine.values.sext(inner, 32, 0)
+        if engine.logic.implies(conjuncts(path), engine.logic.at_least_zero(number)):
+            out = out.sub(Poly(poly.width, {mono: c})).add(number.to_width(poly.width).scale(c))
+    return out
 
 
 def _below(engine: Engine, kappa: Node, path: Node, cond: Node, before: Poly, width: int

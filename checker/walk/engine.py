@@ -26,6 +26,7 @@ from checker.walk.ints import Ints
 from checker.walk.lanes import LaneOps
 from checker.walk.matrix import MatrixOps
 from checker.walk.memory import MemoryOps
+from checker.walk.signless import Signless
 from checker.walk.state import Found, GiveUp, State
 from checker.walk.tiles import TileOps
 
@@ -58,6 +59,7 @@ class Engine:
         self.lane_ops = LaneOps(self)
         self.matrix = MatrixOps(self)
         self.tiles = TileOps(self)
+        self.signless = Signless(self)
         self.flow: Flow = analyse(program)
         self.handlers = self._handlers()
         self.state = State([None] * len(program.reg_widths), self.forest.true)
@@ -149,8 +151,15 @@ class Engine:
         a, b = (self.values.as_float(v) for v in (a, b))
         if p.op != "lanes" and (isinstance(a, Node) or isinstance(b, Node)):
             for q, x, y in ((p, a, b), (self.logic.negate(p), b, a)):
-                if isinstance(x, Node) and self.skipped(q, x) is self.values.node(y):
+                if not isinstance(x, Node):
+                    continue
+                other, parts = self.values.node(y), conjuncts(q)
+                # c and rest ? x : y is rest ? x : y where x is y unless c holds
+                rest = [c for c in parts if self.skipped(c, x) is not other]
+                if not rest:
                     return x
+                if len(rest) < len(parts):
+                    return self.values.select(self.logic.conjunction(rest), x, y, width)
         return self.values.select(p, a, b, width)
 
     def skipped(self, p: Node, x: Node, depth: int = 8) -> Node | None:
@@ -443,6 +452,12 @@ class Engine:
         name = op.name
         if name == "shr_u" and op.attr == 32 and self._counted(self.values.poly(args[0], 32)):
             name = "shr_s"
+        elif name == "imulwide_u" and op.attr == 32:
+            polys = [self.values.poly(a, 32) for a in args]
+            divided = any(a.op == "iop" and a.attr == "shr_s.32" for p in polys for m in p.terms
+                          for a in m)
+            if divided and all(self.nonnegative(p) for p in polys):
+                name = "imulwide_s"
         made = self.ints.op(name, op.attr, args)
         if self.counted is not None and isinstance(made, Node) and made.op in ("iop", "imax_s"):
             made = self.counted(made) or made
@@ -567,4 +582,6 @@ class Engine:
 
     def _fapprox(self, op: Op) -> None:
         nodes = [self.values.node(v) for v in self.sources(op)]
+        if op.attr.fn.startswith("ex2"):
+            nodes = [self.signless.node(n) for n in nodes]
         self.put(op.dst[0], self.floats.approx(op.attr, nodes))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.tree.folds import moved_fold
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import SELECT_BIT, Node
 from checker.tree.poly import Poly, TooLarge
@@ -340,6 +341,7 @@ class Replacer:
         for n in table:
             self.mask |= n.deps
         self.memo: dict[Node, Node] = {}
+        self.rewriter = Rewriter(engine.logic)
 
     def hash(self, v: Value) -> bytes:
         """Return the hash of a value after replacement."""
@@ -361,14 +363,18 @@ class Replacer:
             if node in self.memo:
                 stack.pop()
                 continue
-            if node.op == "fold":
-                raise TooLarge
-            waiting = [k for k in node.kids if k.deps & self.mask and k not in self.memo
+            kids = node.kids if node.op != "fold" else node.extra.parts() + (
+                [node.extra.start] if node.extra.start is not None else [])
+            waiting = [k for k in kids if k.deps & self.mask and k not in self.memo
                        and k not in self.table]
             if waiting:
                 stack.extend(waiting)
                 continue
             stack.pop()
+            if node.op == "fold":
+                self.memo[node] = moved_fold(self.engine.forest, self.rewriter, node.extra,
+                                             lambda k: self.memo.get(k, k))
+                continue
             args = [self.memo.get(a, a) if a.deps & self.mask else a for a in node.args]
             poly = self.poly(node.poly) if node.poly is not None else None
             self.memo[node] = remake(self.engine, node, args, poly)

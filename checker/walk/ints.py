@@ -388,6 +388,9 @@ class Ints:
         p, n = self._number_of(pos), self._number_of(length)
         if p is None or n is None or n & 255 == 0 or (p & 255) + (n & 255) > width:
             return None
+        if n & 255 == 1 and self.values.counts(
+                self.values.poly(a, width).scale(1 << (width - 1 - (p & 255)))):
+            return constant(width, 0)  # the sign of a block index times a power of two
         part = self.values.extract(a, p & 255, n & 255)
         poly = self.values.poly(part, n & 255)
         return self.values.sext(poly, n & 255, width)

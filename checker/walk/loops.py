@@ -26,6 +26,7 @@ from checker.walk.flow import Loop
 from checker.walk.general import Generaliser, Given, Replacer, dependent
 from checker.walk.period import schedule
 from checker.walk.state import GiveUp, State
+from checker.walk.strides import one_tile_each
 from checker.walk.tiles import only_waits, wait
 
 if TYPE_CHECKING:
@@ -557,6 +558,8 @@ class Runner:
                 if self._closed(start) and self.engine.logic.implies(known, start):
                     form, reached = "while", before
             tag = self.engine.forest.make("reached", form, width=1, args=(reached,))
+            if form == "while" and not self.depth and self._tile_by_tile(runs, reached):
+                return
             for it in runs:
                 for event in it.stores:
                     if any(n.deps & self._phi_mask() for n in (
@@ -568,6 +571,19 @@ class Runner:
                     event.value = self._stored(event.value, summary)
             return
         raise GiveUp("loop", "stores in a loop that data decide", self.engine.site)
+
+    def _tile_by_tile(self, runs: list[Iteration], reached: Node) -> bool:
+        """Take a loop over tiles for a grid with a block for each of them, if it is one."""
+        stores = [event for it in runs for event in it.stores]
+        if any(n.deps & self._phi_mask() for e in stores for n in (e.guard, e.value)):
+            return False
+        told = one_tile_each(self.engine, self.kappa, self.path, reached, stores)
+        if told is None:
+            return False
+        for event, new in zip(stores, told, strict=True):
+            event.address, event.value, event.guard = new.address, new.value, new.guard
+            event.loops = (*event.loops[:self.depth], *event.loops[self.depth + 1:])
+        return True
 
     def _stored(self, value: Node, summary: Summary) -> Node:
         """Return a value stored in iteration k: the running value after k steps, told by k."""

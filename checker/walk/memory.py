@@ -442,8 +442,8 @@ class MemoryOps:
             split = max(len(self.groups) - keep, 0)
             ready, self.groups = self.groups[:split], self.groups[split:]
         _mask, cond = self.active()
-        if cond is self.engine.forest.true and not self.groups and not self.open:
-            self.shared.lingering = {}
+        if not keep and not self.groups and not self.open:
+            self.shared.waited(cond, self.engine.logic)
         for group in ready:
             for literal, value, mask, path in group:
                 known = () if path is None else path.args if path.op == "and" else (path,)

@@ -27,24 +27,38 @@ from checker.tree.rewrite import Pivot
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["rounded_up", "visits_every_tile"]
+__all__ = ["rounded_up", "tests_the_last_tile", "visits_every_tile"]
 
 
 def visits_every_tile(engine: Engine, pivots: list[Pivot], bounds: dict[Node, str]) -> bool:
     """Tell whether block indices run over all tiles; bounds: coordinate -> argN of its guard."""
+    order = _order(engine, pivots, bounds)
+    return order is not None and (order.row_major() or order.grouped())
+
+
+def tests_the_last_tile(engine: Engine, pivots: list[Pivot], bounds: dict[Node, str], p: Node
+                        ) -> bool:
+    """Tell whether a test is that pid is below the number of tiles, which `bounds` imply.
+
+    In row-major order: beyond, the first coordinate is pid / D >= ceil(bound / tile).
+    """
+    order = _order(engine, pivots, bounds)
+    return order is not None and order.row_major() and order.below_the_last(p)
+
+
+def _order(engine: Engine, pivots: list[Pivot], bounds: dict[Node, str]) -> _Order | None:
     plain = [p for p in pivots if p.atom.op == "sreg" and not p.others]
     rest = [p for p in pivots if p not in plain]
     if len(rest) != 2 or any(p.y not in bounds for p in rest):
-        return False
+        return None
     made = [p for p in rest if p.atom.op == "sreg"]
     if len(made) != 1 or any(p.atom is made[0].atom for p in plain):
-        return False
+        return None
     index = made[0]
     quotient = rest[1] if rest[0] is index else rest[0]
     if quotient.others or any(c % index.scale for _m, c in index.others):
-        return False
-    order = _Order(engine, index, quotient, bounds)
-    return order.row_major() or order.grouped()
+        return None
+    return _Order(engine, index, quotient, bounds)
 
 
 class _Order:
@@ -70,6 +84,20 @@ class _Order:
     def _counts(self, node: Node, pivot: Pivot) -> bool:
         """Tell whether a node is ceil(bound / tile) for a coordinate."""
         return rounded_up(node, pivot.scale, self.bounds[pivot.y])
+
+    def below_the_last(self, p: Node) -> bool:
+        """p says pid < ceil(bound / tile) * ceil(bound / tile)."""
+        if p.op != "ge0" or p.poly is None:
+            return False
+        rest = p.poly.add(Poly(0, {(self.index.atom,): 1})).add(constant(0, 1))
+        total = rest.atom()
+        if total is None or total.op != "sext" or total.poly is None \
+                or len(total.poly.terms) != 1:
+            return False
+        (mono, c), = total.poly.terms.items()
+        return len(mono) == 2 and not isinstance(c, np.ndarray) and c == 1 and any(
+            self._counts(a, self.index) and self._counts(b, self.quotient)
+            for a, b in (mono, mono[::-1]))
 
     def row_major(self) -> bool:
         """quotient = pid / D, index = pid - D * quotient."""

@@ -19,12 +19,13 @@ import numpy as np
 from checker.tree.contexts import Contexts
 from checker.tree.evaluate import Conflict, bounds_of, shows_sharing, split
 from checker.tree.hashing import Hash, hex_of, key, mix, ordered
+from checker.tree.logic import conjuncts
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, constant
 from checker.tree.result import Element, OutputGroup, Slot
 from checker.tree.rewrite import Facts, Pivot, Rewriter, Scope
 from checker.tree.values import Value
-from checker.walk.order import visits_every_tile
+from checker.walk.order import tests_the_last_tile, visits_every_tile
 from checker.walk.state import StoreEvent
 
 if TYPE_CHECKING:
@@ -363,7 +364,11 @@ class _Family:
             scope = guards.at(m.lanes, m.rows)
             rows_of_a_matrix = steps and _holds_matrix(m.slot.value)
             shows_sharing(scope, m.slot.guard, None if rows_of_a_matrix else m.place)
-            self.ordered &= visits_every_tile(engine, self.pivots, bounds_of(scope, m.slot.guard))
+            bounds = bounds_of(scope, m.slot.guard)
+            self.ordered &= visits_every_tile(engine, self.pivots, bounds)
+            m.slot.guard = engine.logic.conjunction(
+                p for p in conjuncts(m.slot.guard)
+                if not tests_the_last_tile(engine, self.pivots, bounds, p))
 
     def add_to(self, buffers: Any) -> None:
         """Hash the elements and add them to their buffers."""

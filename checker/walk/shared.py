@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from checker.tree.contexts import each_once
 from checker.tree.hashing import key
+from checker.tree.logic import Logic
 from checker.tree.nodes import Node
 from checker.tree.poly import constant
 from checker.tree.values import Value, Values
@@ -135,6 +136,14 @@ class Shared:
             marks = np.concatenate((marks, np.zeros(self.size - len(marks), dtype=bool)))
         marks[index] = True
         self.lingering[cond] = marks
+
+    def waited(self, cond: Node, logic: Logic) -> None:
+        """Where `cond` holds, everything was waited for: copies linger where nothing else does."""
+        before, self.lingering = self.lingering, {}
+        for done, marks in before.items():
+            either = logic.disjunction([done, cond])
+            if either is not self.values.forest.true:
+                self.linger(either, np.flatnonzero(marks))
 
     def under_way(self, index: Table) -> bool:
         """Tell whether an asynchronous copy may still write some of these bytes."""

@@ -60,6 +60,26 @@ def test_a_number_of_blocks_against_a_counter(sign: int, literal: int, slope: in
             assert told == (sign * ((n + 7) >> 3) + slope * k + literal >= 0), (n, k)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("literal", [-3, -1, 0, 2])
+@pytest.mark.parametrize("slope", [-1, 0, 1])
+def test_a_division_towards_zero(sign: int, literal: int, slope: int) -> None:
+    forest, values, logic, ints = _makers()
+    size = forest.make("param", "0+0", width=32, low=0, high=(1 << 32) - 1)
+    counter = forest.make("kappa", "0", low=0, high=(1 << 31) - 2)
+    v = Poly(32, {(size,): 1}).add(constant(32, 7))
+    fix = ints.op("shr_u", 32, (ints.op("shr_s", 32, (v, constant(32, 31))), constant(32, 29)))
+    blocks = ints.op("shr_s", 32, (ints.op("iadd", 32, (v, fix)), constant(32, 3)))
+    p = logic.at_least_zero(values.exact(blocks, 32, True).scale(sign).add(
+        Poly(0, {(counter,): slope})).add(constant(0, literal)))
+    if p.poly is None or any(a.op == "iop" for m in p.poly.terms for a in m):
+        return  # left as it stands
+    for n in range(-40, 60):
+        for k in range(6):
+            told = _exact(p.poly, {size: n, counter: k}) >= 0
+            assert told == (sign * int((n + 7) / 8) + slope * k + literal >= 0), (n, k)
+
+
 def test_what_a_shift_drops_may_be_cut_before() -> None:
     forest, values, _logic, _ints = _makers()
     counter = forest.make("kappa", "0", low=0, high=(1 << 31) - 2)

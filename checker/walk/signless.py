@@ -1,0 +1,69 @@
+"""Values up to the sign of a zero: all that a power of two looks at, 2**-0 being 2**+0.
+
+In: the argument of 2**x. Out: one in which loops of multiply-adds take one step an iteration, a
+masked tail dropped with it. Such a tail adds +0 * +0 and turns -0 into +0, nothing else; sums,
+products, extrema and choices of values that differ in the sign of zeros differ in no more
+themselves (an infinity times a zero is NaN for both).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from checker.core import FloatMode
+from checker.tree.chains import one_step
+from checker.tree.folds import closed_fold
+from checker.tree.nodes import Node
+from checker.tree.rewrite import Rewriter
+from checker.walk.general import remake
+
+if TYPE_CHECKING:
+    from checker.walk.engine import Engine
+
+__all__ = ["Signless"]
+
+_THROUGH = frozenset({"fadd", "fmul", "ffma", "fneg", "fmax", "fmin", "gather", "mux", "select"})
+
+
+class Signless:
+    """Rebuilds the arguments of powers of two of one kernel."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.rewriter = Rewriter(engine.logic)
+        self.memo: dict[Node, Node] = {}
+
+    def node(self, root: Node) -> Node:
+        """Return a value that differs from another in the sign of a zero at most."""
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in self.memo:
+                stack.pop()
+                continue
+            kids = self._kids(node)
+            waiting = [k for k in kids if k not in self.memo]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            self.memo[node] = self._made(node, kids)
+        return self.memo[root]
+
+    def _kids(self, node: Node) -> tuple[Node, ...]:
+        if node.op not in _THROUGH or (isinstance(node.extra, FloatMode)
+                                       and node.extra.xorsign_abs):
+            return ()
+        return node.args[1:] if node.op == "select" else node.args
+
+    def _made(self, node: Node, kids: tuple[Node, ...]) -> Node:
+        if node.op == "fold":
+            fold = one_step(self.rewriter, node.extra, signless=True)
+            return node if fold is node.extra else closed_fold(
+                self.engine.forest, self.rewriter, fold)
+        made = [self.memo[k] for k in kids]
+        if all(m is k for m, k in zip(made, kids, strict=True)):
+            return node
+        if node.op == "select":
+            made = [node.args[0], *made]
+        return remake(self.engine, node, made, node.poly)
