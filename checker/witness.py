@@ -28,7 +28,7 @@ DRAWS: tuple[tuple[str, int], ...] = (
     ("normal", 2), ("tiny", 2), ("huge", 2), ("special", 2), ("cancel", 3), ("spikes", 3),
     ("wide", 3), ("spikes", 4), ("cancel", 4), ("normal", 3), ("edge", 2), ("huge", 3),
     ("tiny", 3), ("special", 3), *(("planted", n) for n in range(1, 13)),
-    ("zeros", 1), ("zeros", 2), *(("probe", n) for n in range(1, 9)), ("span", 1), ("span", 2),
+    ("zeros", 1), ("zeros", 2), *(("probe", n) for n in range(1, 17)), ("span", 1), ("span", 2),
     *(("signs", n) for n in range(8)), *(("zeros", n) for n in range(3, 11)),
     *(("mixed", n) for n in range(1, 16)),
     *((kind, seed) for seed in range(5, 9) for kind in ("spikes", "wide", "cancel")),
