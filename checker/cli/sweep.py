@@ -118,9 +118,10 @@ def partition(
     ] = None,
     static: Annotated[
         bool,
-        typer.Option("--static", help="Sign every text, where launch facts would do, too: classes "
-                                      "can then stand for every launch."),
-    ] = False,
+        typer.Option("--static/--no-static", help="With --no-static kernels with small launches "
+                                                  "are replayed only (not with --server): much "
+                                                  "cheaper, classes stand for these launches."),
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Decide anew.")] = False,
     jobs: Jobs = None,
