@@ -96,20 +96,22 @@ class View:
     def terms(self, poly: Poly) -> dict[tuple[str, ...], tuple[Any, list[View]]]:
         """The polynomial in this lane: hashes of a product's atoms -> coefficient and atoms."""
         made = self.node.extra if self.node.serial < 0 else None  # substituted already
-        return lane_terms(poly, self.scope, self.node.op == "ge0", made)
+        return lane_terms(poly, self.scope, self.node.op, made)
 
 
-def lane_terms(poly: Poly, scope: Scope, compared: bool = False,
+def lane_terms(poly: Poly, scope: Scope, op: str = "",
                made: evaluate.Terms | None = None
                ) -> dict[tuple[str, ...], tuple[Any, list[View]]]:
     """Return a polynomial as one lane sees it: hashes of atoms -> coefficient and atoms.
 
-    compared: it stands in `poly >= 0`. made: its terms, where they are known.
+    op: whose it is: `ge0` (`poly >= 0`), `load` (an address), or another. made: its terms, where
+    they are known.
     """
     if made is None:
         scope.need_poly(poly)
         scope.rewriter.run()
-        made = (evaluate.comparison_terms if compared else evaluate.terms)(scope, poly)
+        made = evaluate.comparison_terms(scope, poly) if op == "ge0" else evaluate.terms(
+            scope, poly, address=op == "load")
     out: dict[tuple[str, ...], tuple[Any, list[View]]] = {}
     for mono, (c, den) in made.items():
         value = int(c[0]) if isinstance(c, np.ndarray) else c
@@ -130,8 +132,8 @@ def lane_terms(poly: Poly, scope: Scope, compared: bool = False,
 
 def confirm(a: Element, b: Element) -> str:
     """Return "" where two elements are shown to hold one tree at one address."""
-    left = lane_terms(a.slot.address, a.scope)
-    right = lane_terms(b.slot.address, b.scope)
+    left = lane_terms(a.slot.address, a.scope, "load")
+    right = lane_terms(b.slot.address, b.scope, "load")
     if {k: v[0] for k, v in left.items()} != {k: v[0] for k, v in right.items()}:
         return "the addresses of an output differ"
     pairs = [(View(a.slot.value, a.scope), View(b.slot.value, b.scope))]

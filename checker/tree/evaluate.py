@@ -38,6 +38,7 @@ __all__ = [
     "needs", "options", "parts", "shows_sharing", "split", "terms", "terms_hash",
 ]
 
+MOST_APART = 1 << 24  # of an index's literal, in elements
 MAX_SHARED = 4  # compilers reason about multiples of 16 at most
 FEW = 1024  # pairs for which the terms of all polynomials are kept
 Terms = dict[tuple[Node, ...], tuple[Any, int]]  # monomial -> numerator (int or array), denominator
@@ -130,6 +131,9 @@ def compute(node: Node, scope: Scope) -> tuple[Hash, Hash | None]:
         return np.where(node.table[scope.lane], key("true"), key("false")), None
     if op == "fold":
         return node.extra.value(scope), None
+    if op == "load" and node.poly is not None:
+        place = scope.poly_hash(node.poly, address=True)
+        return ordered(mix(key(f"load|{node.attr}|{node.width}"), place), []), None
     if op in GROUPED:
         return join_group(node, [(scope.of(a), _group_sum(a, node.op, node.attr, scope))
                                  for a in node.args])
@@ -503,13 +507,16 @@ def terms_hash(scope: Scope, found: Terms, width: int) -> Hash:
     return hash_poly_tag(width, total)
 
 
-def terms(scope: Scope, poly: Poly) -> Terms:
-    """Return a polynomial's terms for each pair, with pivots replaced and widened sums redone."""
+def terms(scope: Scope, poly: Poly, address: bool = False) -> Terms:
+    """Return a polynomial's terms for each pair, with pivots replaced and widened sums redone.
+
+    address: it is the address of a global access, whose index does not wrap.
+    """
     if scope.memo is None or len(scope.lane) > FEW:
-        return _Substitution(scope).terms(poly)
-    made = scope.memo.get(id(poly))
+        return _Substitution(scope, address).terms(poly)
+    made = scope.memo.get((id(poly), address))
     if made is None:
-        made = scope.memo[id(poly)] = (poly, _Substitution(scope).terms(poly))
+        made = scope.memo[(id(poly), address)] = (poly, _Substitution(scope, address).terms(poly))
     found: Terms = made[1]
     return found
 
@@ -550,8 +557,8 @@ class _Casts(Values):
 class _Substitution:
     """Puts coordinates for block indices in polynomials."""
 
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
+    def __init__(self, scope: Scope, address: bool = False) -> None:
+        self.scope, self.address = scope, address
         self.rewriter = scope.rewriter
         self.casts: _Casts | None = None
         self.moved: dict[Node, Terms] = {}
@@ -589,10 +596,14 @@ class _Substitution:
         found = self.terms(atom.poly, inside=True)
         if self.casts is None:
             self.casts = _Casts(self.scope)
-        if any(den != 1 for _c, den in found.values()):
-            self.moved[atom] = self._fraction(atom, found)
+        whole = all(den == 1 for _c, den in found.values())
+        plain = self._cast(atom, found) if whole else self._fraction(atom, found)
+        if self.address and atom.op == "sext":
+            self.moved[atom] = self._apart(atom, found, plain, whole)
             return literal
-        plain = self._cast(atom, found)
+        if not whole:
+            self.moved[atom] = plain
+            return literal
         low = self._below(atom.op, atom.poly, factor, literal) if any(
             a.serial < 0 for m in plain for a in m) else 0
         if is_zero(low):
@@ -602,29 +613,53 @@ class _Substitution:
         self.moved[atom] = self._cast(atom, found)
         return literal - low * factor
 
+    def _apart(self, atom: Node, found: Terms, plain: Terms, whole: bool) -> Terms:
+        """Return what a signed index becomes, with its literal outside (premise no-index-wrap).
+
+        An element is counted from where an access begins, inside or outside of the widening, as a
+        compiler likes it; an index that stays within 31 bits is the same number both ways.
+        """
+        c, den = found.get((), (0, 1))
+        if den != 1 or not any(a.serial < 0 for m in plain for a in m):
+            return plain
+        assert atom.poly is not None
+        c = settle(c, atom.poly.width)
+        out = settle(np.where((c >= 0) & (c < MOST_APART), c, 0), 0) \
+            if isinstance(c, np.ndarray) else c * (0 <= c < MOST_APART)
+        if is_zero(out):
+            return plain
+        self.rewriter.forest.premises.add("no-index-wrap")
+        found = {m: f for m, f in found.items() if m}
+        rest = coef_add(c, coef_mul(out, -1, 0), atom.poly.width)
+        if not is_zero(rest):
+            found[()] = (rest, 1)
+        made = dict(self._cast(atom, found) if whole else self._fraction(atom, found))
+        _collect(made, (), out, 1, 0)
+        return made
+
     def _cast(self, atom: Node, found: Terms) -> Terms:
         assert atom.poly is not None
         assert self.casts is not None
         width = atom.poly.width
         settled = {m: settle(c, width) for m, (c, _d) in found.items()}
+        if self._starts_in_tile(settled):
+            if atom.op == "zext":
+                self.rewriter.forest.premises.add("no-index-wrap")
+            return {m: (c, 1) for m, c in settled.items() if not is_zero(c)}
         poly = Poly(width, {m: c for m, c in settled.items() if not is_zero(c)})
-        widen = self.casts.sext if atom.op == "sext" or self._is_start(poly) else self.casts.zext
+        widen = self.casts.sext if atom.op == "sext" else self.casts.zext
         return {m: (c, 1) for m, c in widen(poly, width, 0).terms.items()}
 
-    def _is_start(self, poly: Poly) -> bool:
-        """Tell whether a word is a coordinate less its offset: where the element's tile starts.
-
-        That is in [0, 2**31), under the premise no-index-wrap.
-        """
-        symbols = [(m, c) for m, c in poly.terms.items() if m]
-        if len(symbols) != 1 or len(symbols[0][0]) != 1 or not _is(symbols[0][1], 1):
+    def _starts_in_tile(self, found: dict[Any, Any]) -> bool:
+        """Tell whether a sum is a coordinate less at most its offset in the tile."""
+        c = found.get((), 0)
+        if len(found) - (() in found) != 1 or not bool(np.all(np.asarray(c) <= 0)):
             return False
-        pivot = self.rewriter.coordinates.get(symbols[0][0][0])
-        if pivot is None or not bool(np.all(
-                poly.const + np.asarray(self.rewriter.offset(pivot, self.scope)) == 0)):
+        (mono, factor), = ((m, f) for m, f in found.items() if m)
+        pivot = self.rewriter.coordinates.get(mono[0]) if len(mono) == 1 else None
+        if pivot is None or not _is(factor, 1) or mono[0].high is None or mono[0].high >= 1 << 31:
             return False
-        self.rewriter.forest.premises.add("no-index-wrap")
-        return True
+        return bool(np.all(self.rewriter.offset(pivot, self.scope) + c >= 0))
 
     def _below(self, op: str, poly: Poly, factor: Any, literal: Any) -> Any:
         """Return how much of literal / factor a widened sum takes in: see `Values._cast_sum`.

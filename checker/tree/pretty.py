@@ -51,7 +51,7 @@ def _buffer(program: Program, base: Node | None) -> str:
 
 def _element(program: Program, e: Element) -> list[str]:
     covered = "every element" if e.coverage.startswith("all:") else e.coverage.split(":")[0]
-    out = [f"  [{_poly(program, e.slot.address, e.scope)}]  "
+    out = [f"  [{_poly(program, e.slot.address, e.scope, 'load')}]  "
            f"({covered}, {e.count} a block){_line(program, e.slot.event.site)}"]
     guard = View(e.slot.guard, e.scope)
     if guard.node.op != "lanes":
@@ -102,10 +102,10 @@ def _kids(v: View) -> list[View]:
 def _label(program: Program, v: View) -> str:
     node = v.node
     if node.op == "load" and node.poly is not None:
-        return f"load b{node.width} [{_poly(program, node.poly, v.scope)}]"
+        return f"load b{node.width} [{_poly(program, node.poly, v.scope, node.op)}]"
     if node.op in ("ge0", "eq0") and node.poly is not None:
         sign = ">=" if node.op == "ge0" else "=="
-        return f"{_poly(program, node.poly, v.scope, node.op == 'ge0')} {sign} 0"
+        return f"{_poly(program, node.poly, v.scope, node.op)} {sign} 0"
     if node.op == "int" and node.poly is not None:
         return _poly(program, node.poly, v.scope)
     if node.op in ("and", "or"):
@@ -121,12 +121,12 @@ def _label(program: Program, v: View) -> str:
     return f"{node.op} {node.attr.split('|')[0]}".rstrip()
 
 
-def _poly(program: Program, poly: Poly, scope: Scope, compared: bool = False,
+def _poly(program: Program, poly: Poly, scope: Scope, op: str = "",
           made: Terms | None = None) -> str:
     """Return an index expression in the words of the kernel's arguments and coordinates."""
     parts = []
     for _name, ((c, den), atoms) in sorted(
-            lane_terms(poly, scope, compared, made).items()):
+            lane_terms(poly, scope, op, made).items()):
         factors = [_atom(program, a) for a in atoms]
         number = f"{c}/{den}" if den != 1 else str(c)
         if not factors:
@@ -174,7 +174,7 @@ def outline(result: WalkResult) -> list[dict[str, Any]]:
             budget = [MAX_LINES]
             root = _data(program, View(e.slot.value, e.scope), budget, 0)
             out.append({"output": _buffer(program, group.base), "coverage": e.coverage,
-                        "address": _poly(program, e.slot.address, e.scope), **root})
+                        "address": _poly(program, e.slot.address, e.scope, "load"), **root})
     return out
 
 

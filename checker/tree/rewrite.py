@@ -208,9 +208,9 @@ class Scope:
             and atom not in self.rewriter.symbols \
             and (bool(atom.deps & self.rewriter.reach) or self.region.recasts(atom))
 
-    def poly_hash(self, poly: Poly) -> Hash:
-        """Return the hash of a polynomial for each pair."""
-        return evaluate.terms_hash(self, evaluate.terms(self, poly), poly.width)
+    def poly_hash(self, poly: Poly, address: bool = False) -> Hash:
+        """Return the hash of a polynomial for each pair; address: of a global access."""
+        return evaluate.terms_hash(self, evaluate.terms(self, poly, address), poly.width)
 
     def kept(self, node: Node) -> Hash | None:
         """Return a part of a node's hash that was kept (inside loops)."""

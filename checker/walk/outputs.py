@@ -450,7 +450,7 @@ def _add_rows(buffers: Any, m: _Member, plain: Rewriter, knowing: Rewriter, orde
               ) -> None:
     slot, lanes = m.slot, m.lanes
     scope = plain.at(lanes, m.rows)
-    place = scope.poly_hash(slot.address)
+    place = scope.poly_hash(slot.address, address=True)
     tag = key(f"{slot.event.kind}|{slot.event.attr}|{slot.value.width}")
     value = knowing.at(lanes, m.rows).of(slot.value)
     digest = ordered(mix(tag, place), [scope.of(slot.guard), value, _loop_hash(slot, scope)])

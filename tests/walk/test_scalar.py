@@ -132,6 +132,55 @@ def test_a_choice_is_converted_on_both_sides() -> None:
     assert not equal(before, narrow(after.replace("cvt.rn", "cvt.rz")))
 
 
+def _element(index: str, offset: int = 0, store: str = "st.global.f32 [%rd12+{0}], %f1;",
+             load: str = "ld.global.f32 %f1, [%rd11+{0}];") -> str:
+    """out[n * block + lane + e] = a[the same], e in the 32-bit index or in the address."""
+    return text(f"""
+    mad.lo.s32 %r12, %r3, %r1, %r2;
+    {index}
+    mul.wide.s32 %rd10, %r12, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd3, %rd10;
+    {load.format(offset)}
+    {store.format(offset)}""")
+
+
+def test_an_element_is_counted_inside_or_outside_of_the_widening() -> None:
+    inside = _element("add.s32 %r12, %r12, 5;")
+    assert equal(inside, _element("", 20))
+    assert "no-index-wrap" in walked(inside).premises
+    assert equal(inside, _element("add.s32 %r12, %r12, 3;", 8))
+
+
+@pytest.mark.parametrize("other", [
+    _element("", 16), _element("add.s32 %r12, %r12, 4;"), _element("add.s32 %r12, %r12, 5;", 4),
+    _element("", 20, load="ld.global.f32 %f1, [%rd11+16];"),
+    _element("", 20, store="st.global.f32 [%rd12+16], %f1;"),
+    _element("add.s32 %r12, %r12, 5;").replace(
+        "mul.wide.s32 %rd10, %r12, 4;", "shl.b32 %r12, %r12, 2;\n    cvt.s64.s32 %rd10, %r12;"),
+    _element("add.s32 %r12, %r12, 5;").replace("mul.wide.s32", "mul.wide.u32"),
+    _element("add.s32 %r12, %r12, 5;").replace("mul.wide.s32 %rd10, %r12, 4",
+                                               "mul.wide.s32 %rd10, %r12, 8"),
+    _element("sub.s32 %r12, %r12, 5;"), _element("", -20),
+])
+def test_other_elements_and_other_widenings(other: str) -> None:
+    assert not equal(_element("add.s32 %r12, %r12, 5;"), other)
+
+
+def test_a_number_that_is_stored_is_no_index() -> None:
+    """i + 1 widened and i widened, plus 1: other numbers where i + 1 wraps."""
+    def number(steps: str) -> str:
+        return text(f"""
+    mad.lo.s32 %r12, %r3, %r1, %r2;
+    mad.lo.s32 %r13, %r3, 64, %r2;
+    mul.wide.s32 %rd10, %r13, 8;
+    add.s64 %rd12, %rd3, %rd10;
+    {steps}
+    st.global.u64 [%rd12], %rd13;""")
+    assert not equal(number("add.s32 %r12, %r12, 1;\n    cvt.s64.s32 %rd13, %r12;"),
+                     number("cvt.s64.s32 %rd13, %r12;\n    add.s64 %rd13, %rd13, 1;"))
+
+
 def test_a_lane_that_is_not_loaded_holds_anything() -> None:
     """A masked load without another value, stored where the mask does not hold: no fixed bits."""
     body = """
