@@ -11,6 +11,7 @@ set in the form of ``corpus.load``; ``corpus.truth --kernel-set`` then runs it.
 from __future__ import annotations
 
 import hashlib
+import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from typing import Annotated, Any
 
 import typer
 
+from corpus.campaigns.rewrites import strip_debug
 from corpus.compile import group_of, parameter_count
 from corpus.pack import write_lines
 
@@ -47,7 +49,6 @@ class Caught:
     """One compiled configuration and the launches seen of it."""
 
     name: str
-    model: str
     text: str
     knobs: dict[str, Any]
     launches: list[dict[str, Any]] = field(default_factory=list)
@@ -76,26 +77,33 @@ class Catcher:
 
     def _keep(self, name: str, tuner: Any, launcher: Any, kernel: Any, args: Sequence[Any],
               kwargs: Mapping[str, Any]) -> None:
-        text, knobs = kernel.asm["ptx"], knobs_of(tuner, launcher)
+        text, knobs = without_lines(kernel.asm["ptx"]), knobs_of(tuner, launcher)
         key = f"{name}/{digest(text)}/{sorted(knobs.items())}"
         facts = launch_facts(tuner, launcher, kernel, args, kwargs)
-        kept = self.found.setdefault(key, Caught(name, self.model, text, knobs))
+        kept = self.found.setdefault(key, Caught(name, text, knobs))
         if facts not in kept.launches and len(kept.launches) < LAUNCHES:
             kept.launches.append(facts)
 
     def rows(self, producer: str) -> Iterator[dict[str, Any]]:
-        """The kernels in the form of ``corpus.load``; a model's kernels are one group."""
+        """The kernels in the form of ``corpus.load``."""
         for kept in self.found.values():
             knobs = "_".join(f"{short(k)}{v}" for k, v in sorted(kept.knobs.items()))
             target = re.search(r"^\.target\s+(sm_\d+)", kept.text, re.M)
             if target is None:
                 continue
-            yield {"name": f"torch_compile.{kept.name}-{knobs}-{digest(kept.text)}-{target[1]}",
+            group = group_of("torch_compile", kept.launches)
+            own = digest(kept.text + group)
+            yield {"name": f"torch_compile.{kept.name}-{knobs}-{own}-{target[1]}",
                    "isa": "ptx", "text": kept.text,
                    "config": {"family": "torch_compile", "variant": kept.name,
                               "knobs": kept.knobs, "target": target[1], "producer": producer,
-                              "group": group_of(kept.model, kept.launches)},
+                              "group": group},
                    "launches": kept.launches}
+
+
+def without_lines(text: str) -> str:
+    """A text without line information, which names folders of the machine."""
+    return strip_debug(text, random.Random(0))
 
 
 def digest(text: str) -> str:
