@@ -599,7 +599,8 @@ class _Substitution:
         whole = all(den == 1 for _c, den in found.values())
         plain = self._cast(atom, found) if whole else self._fraction(atom, found)
         if self.address and atom.op == "sext":
-            self.moved[atom] = self._apart(atom, found, plain, whole)
+            beside = literal // factor if not isinstance(factor, np.ndarray) and factor > 0 else 0
+            self.moved[atom] = self._apart(atom, found, plain, whole, beside)
             return literal
         if not whole:
             self.moved[atom] = plain
@@ -613,19 +614,20 @@ class _Substitution:
         self.moved[atom] = self._cast(atom, found)
         return literal - low * factor
 
-    def _apart(self, atom: Node, found: Terms, plain: Terms, whole: bool) -> Terms:
+    def _apart(self, atom: Node, found: Terms, plain: Terms, whole: bool, beside: Any) -> Terms:
         """Return what a signed index becomes, with its literal outside (premise no-index-wrap).
 
         An element is counted from where an access begins, inside or outside of the widening, as a
-        compiler likes it; an index that stays within 31 bits is the same number both ways.
+        compiler likes it; an index that stays within 31 bits is the same number both ways. A
+        negative literal inside needs as much beside the widened sum: together they are the index.
         """
         c, den = found.get((), (0, 1))
         if den != 1 or not any(a.serial < 0 for m in plain for a in m):
             return plain
         assert atom.poly is not None
         c = settle(c, atom.poly.width)
-        out = settle(np.where((c >= 0) & (c < MOST_APART), c, 0), 0) \
-            if isinstance(c, np.ndarray) else c * (0 <= c < MOST_APART)
+        moves = np.asarray((c >= np.minimum(0, -beside)) & (c < MOST_APART) & (c > -MOST_APART))
+        out = settle(np.where(moves, c, 0), 0) if moves.ndim else c * bool(moves)
         if is_zero(out):
             return plain
         self.rewriter.forest.premises.add("no-index-wrap")

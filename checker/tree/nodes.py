@@ -306,6 +306,10 @@ class Forest:
         self.true = self.lanes_node(np.ones(lanes, dtype=bool))
         self.false = self.lanes_node(np.zeros(lanes, dtype=bool))
 
+    def rest(self) -> None:
+        """Give whoever looks at a finished kernel a share of its own, in work alone."""
+        self.work, self.deadline = 0, float("inf")
+
     def spend(self, units: int = 1) -> None:
         """Count units of work; raise `Fuel` when the kernel's share (or its time) is spent.
 

@@ -11,6 +11,7 @@ from typing import Any
 from checker.results import Reason, Signature
 from checker.tree.confirm import confirm
 from checker.tree.diff import first_difference
+from checker.tree.nodes import Fuel
 from checker.tree.result import Element, OutputGroup, WalkResult
 from checker.tree.text import normalised_text
 
@@ -51,7 +52,10 @@ def same(a: WalkResult, b: WalkResult) -> tuple[bool, tuple[Reason, ...]]:
         reasons.append(first_difference(a, b))
     if reasons:
         return False, tuple(reasons)
-    problem = _confirm_all(a, b)
+    try:
+        problem = _confirm_all(a, b)
+    except Fuel as err:
+        return False, (Reason("fuel", f"limit reached while the trees are compared: {err}"),)
     if problem:
         return False, (Reason("tree-differs", problem),)
     return True, ()

@@ -161,10 +161,13 @@ def find_pivots(engine: Engine, poly: Poly, path: str, unit: int,
     casts.sort(key=lambda item: _shape_key(item[0]))
     for atom, c in casts:  # an offset may count bytes before it is widened
         assert atom.poly is not None
-        inner = 1 if isinstance(c, np.ndarray) else unit // math.gcd(unit, c)
+        plain = not isinstance(c, np.ndarray)
+        inner = unit // math.gcd(unit, c) if plain else 1
         index = atom.poly
-        if inner > 1 and not isinstance(c, np.ndarray) and c == 1:  # bytes after it was widened
-            index = index.add(constant(index.width, poly.const))
+        # Where an element lies in its tile may stand behind the widening.
+        if plain and c > 0 and bool(np.all(np.asarray(poly.const) % c == 0)) \
+                and len(casts) == 1:
+            index = index.add(constant(index.width, poly.const // c))
         find_pivots(engine, index, f"{path}/{atom.op}", inner, pivots, True)
 
 

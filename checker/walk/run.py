@@ -61,6 +61,8 @@ def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,
         result = _text_result(program, engine, "fuel", "nesting too deep", -1)
     except Exception as err:  # our own defect: the kernel still gets a sound answer
         result = _text_result(program, engine, "internal", f"{type(err).__name__}: {err}", -1)
+    if engine is not None:
+        engine.forest.rest()
     result.millis = 1000 * (time.process_time() - started)
     return result
 

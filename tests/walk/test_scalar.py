@@ -167,6 +167,24 @@ def test_other_elements_and_other_widenings(other: str) -> None:
     assert not equal(_element("add.s32 %r12, %r12, 5;"), other)
 
 
+def _row_store(less: int, more: int) -> str:
+    """out[block * n + thread] = a[thread], the index less a literal before it is widened."""
+    return text(f"""
+    mul.wide.u32 %rd4, %r2, 4; add.s64 %rd5, %rd1, %rd4; ld.global.f32 %f1, [%rd5];
+    mad.lo.s32 %r12, %r3, %r1, %r2; add.s32 %r12, %r12, {-less};
+    setp.lt.s32 %p1, %r2, %r1; mul.wide.s32 %rd10, %r12, 4; add.s64 %rd12, %rd3, %rd10;
+    @%p1 st.global.f32 [%rd12+{4 * more}], %f1;""")
+
+
+def test_a_negative_literal_inside_needs_as_much_outside() -> None:
+    plain = _row_store(0, 0)
+    assert equal(plain, _row_store(3, 3))
+    assert "no-index-wrap" in walked(_row_store(3, 3)).premises
+    assert not equal(plain, _row_store(3, 2))
+    assert not equal(plain, _row_store(3, 4))
+    assert not equal(_row_store(3, 2), _row_store(0, 1))
+
+
 def test_a_number_that_is_stored_is_no_index() -> None:
     """i + 1 widened and i widened, plus 1: other numbers where i + 1 wraps."""
     def number(steps: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from checker.tree import same
+from checker.tree import nodes, same
 from checker.tree.nodes import Node
 from checker.tree.rewrite import Scope
 from checker.walk import run
@@ -140,6 +142,23 @@ def test_a_missing_barrier_is_a_finding() -> None:
     assert not result.modelled
     assert any(f.code == "race" for f in result.findings)
     assert walked(_through_shared(37, barrier=True, back=1)).modelled
+
+
+def test_results_are_compared_long_after_they_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = walked(listing(64)), walked(listing(32))
+    now = nodes.time.process_time()
+    monkeypatch.setattr(nodes.time, "process_time", lambda: now + 10_000)
+    assert same(one, two) == (True, ())
+
+
+def test_a_comparison_that_takes_too_long_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spent(one: object, two: object) -> str:
+        raise nodes.Fuel("work")
+
+    monkeypatch.setattr(sys.modules[same.__module__], "confirm", spent)
+    proved, reasons = same(walked(listing(64)), walked(listing(32)))
+    assert not proved
+    assert reasons[0].code == "fuel"
 
 
 # --- undefined and nondeterministic -----------------------------------------------------------
