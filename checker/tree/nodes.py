@@ -297,6 +297,7 @@ class Forest:
         self.tables: dict[bytes, npt.NDArray[Any]] = {}  # one of each
         self.deadline = float("inf")
         self.work, self.max_work = 0, 320_000
+        self.kept, self.max_kept = 0, 120_000_000  # hashes of (lane, context) pairs
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
         self.premises: set[str] = set()  # what index arithmetic was assumed to do
         # parameters of which one test serves a group of elements
@@ -322,6 +323,12 @@ class Forest:
             raise Fuel("work")
         if before >> 8 != self.work >> 8 and time.process_time() > self.deadline:
             raise Fuel("time")
+
+    def keep(self, hashes: int) -> None:
+        """Count hashes that stay until the kernel is done; raise `Fuel` at some gigabytes."""
+        self.kept += hashes
+        if self.kept > self.max_kept:
+            raise Fuel("memory")
 
     # -- making
     def make(self, op: str, attr: str = "", width: int = 32, args: Sequence[Node] = (),

@@ -344,6 +344,7 @@ class Rewriter:
             scope = self._scope(home, self.columns_of(node)[1], keys)
             todo.append((node, home, scope))
             self.forest.spend(1 + len(keys) // 4096)
+            self.forest.keep(len(keys))
             evaluate.needs(node, scope)
         for node, home, scope in reversed(todo):
             h, aux = evaluate.compute(node, scope)

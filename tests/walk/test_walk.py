@@ -151,6 +151,13 @@ def test_results_are_compared_long_after_they_were_made(monkeypatch: pytest.Monk
     assert same(one, two) == (True, ())
 
 
+def test_hashes_that_would_fill_the_memory_end_the_walk() -> None:
+    forest = nodes.Forest(32)
+    forest.keep(forest.max_kept)
+    with pytest.raises(nodes.Fuel, match="memory"):
+        forest.keep(1)
+
+
 def test_a_comparison_that_takes_too_long_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def spent(one: object, two: object) -> str:
         raise nodes.Fuel("work")
