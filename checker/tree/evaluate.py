@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.tree.hashing import Hash, finish, hash_ints, key, mix, ordered
+from checker.tree.logic import conjuncts
 from checker.tree.nodes import (
     GROUPED,
     Node,
@@ -422,7 +423,7 @@ def shows_sharing(scope: Scope, guard: Node, place: int | None) -> None:
     place: the element's number in its instruction, one of whose earlier elements may be tested;
     None: any element of the group may (the rows of a matrix fragment).
     """
-    for p in guard.args if guard.op == "and" else (guard,):
+    for p in conjuncts(guard):
         if p.op != "ge0" or p.poly is None:
             continue
         group = own_group(scope, terms(scope, p.poly))
@@ -441,7 +442,7 @@ def shows_sharing(scope: Scope, guard: Node, place: int | None) -> None:
 def bounds_of(scope: Scope, guard: Node) -> dict[Node, str]:
     """Return the parameters that a guard compares coordinates with: y -> argN."""
     out = {}
-    for p in guard.args if guard.op == "and" else (guard,):
+    for p in conjuncts(guard):
         if p.op == "ge0" and p.poly is not None:
             found = terms(scope, p.poly)
             group = own_group(scope, found)

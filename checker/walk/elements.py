@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.tree.evaluate import MAX_SHARED
+from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node, parameter_name
 from checker.tree.poly import Poly, constant
 
@@ -29,10 +30,10 @@ def own_tests(engine: Engine, guard: Node, address: Poly) -> Node:
     shared = engine.forest.shared
     if not shared:
         return guard
-    parts = [_own(engine, p, address) for p in (guard.args if guard.op == "and" else (guard,))]
+    old = conjuncts(guard)
+    parts = [_own(engine, p, address) for p in old]
     if all(new is None for new in parts):
         return guard
-    old = guard.args if guard.op == "and" else (guard,)
     return engine.logic.conjunction(p if new is None else new
                                     for p, new in zip(old, parts, strict=True))
 

@@ -123,8 +123,7 @@ class Engine:
 
     def _merge_two(self, one: State, two: State, live: int) -> State:
         path = self.logic.disjunction([one.path, two.path])
-        known = [p for p in (path.args if path.op == "and" else (path,))
-                 if p is not self.forest.true]
+        known = [p for p in conjuncts(path) if p is not self.forest.true]
         p = self.logic.given(one.path, known)
         if p.op == "and":  # the shorter side reads better
             q = self.logic.given(two.path, known)

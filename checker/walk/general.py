@@ -279,6 +279,24 @@ def remake(engine: Engine, like: Node, args: list[Node], poly: Poly | None) -> N
                        may_neg_zero=like.may_neg_zero)
 
 
+def rebuild(root: Node, memo: dict[Node, Node], inside: Callable[[Node], Iterable[Node]],
+            made: Callable[[Node], Node]) -> Node:
+    """Return what a node becomes: each node is made once those inside of it are in `memo`."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in memo:
+            stack.pop()
+            continue
+        waiting = [k for k in inside(node) if k not in memo]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        stack.pop()
+        memo[node] = made(node)
+    return memo[root]
+
+
 class Given:
     """Rebuilds values under conditions that hold: a select they decide is the chosen side.
 
@@ -300,33 +318,26 @@ class Given:
         """Return a node under the conditions."""
         if not self.known or not root.deps & SELECT_BIT:
             return root
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in self.memo:
-                stack.pop()
-                continue
-            moved = node.op in ("gather", "krow")
-            kids = () if moved or node.op == "fold" else node.args
-            waiting = [k for k in kids if k.deps & SELECT_BIT and k not in self.memo]
-            if waiting:
-                stack.extend(waiting)
-                continue
-            stack.pop()
-            if moved:
-                args = [self.behind.node(a) for a in node.args]
-            else:
-                args = [self.memo.get(a, a) for a in (node.args if node.op != "fold" else ())]
-            self.memo[node] = self._made(node, args)
-        return self.memo[root]
+        return rebuild(root, self.memo, self._inside, self._made)
 
-    def _made(self, node: Node, args: list[Node]) -> Node:
+    def _inside(self, node: Node) -> list[Node]:
+        if node.op in ("gather", "krow", "fold"):
+            return []
+        return [k for k in node.args if k.deps & SELECT_BIT]
+
+    def _made(self, node: Node) -> Node:
+        if node.op == "fold":
+            return node
+        if node.op in ("gather", "krow"):
+            args = [self.behind.node(a) for a in node.args]
+        else:
+            args = [self.memo.get(a, a) for a in node.args]
         if node.op == "select":
             p = self.engine.logic.given(args[0], self.known)
             if p is not args[0]:
                 return self.engine.values.node(
                     self.engine.values.select(p, args[1], args[2], node.width))
-        if node.op == "fold" or all(a is b for a, b in zip(args, node.args, strict=True)):
+        if all(a is b for a, b in zip(args, node.args, strict=True)):
             return node
         return remake(self.engine, node, args, node.poly)
 
@@ -357,28 +368,23 @@ class Replacer:
         """Return a node with its symbols replaced."""
         if not root.deps & self.mask:
             return root
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in self.memo:
-                stack.pop()
-                continue
-            kids = node.kids if node.op != "fold" else node.extra.parts() + (
-                [node.extra.start] if node.extra.start is not None else [])
-            waiting = [k for k in kids if k.deps & self.mask and k not in self.memo
-                       and k not in self.table]
-            if waiting:
-                stack.extend(waiting)
-                continue
-            stack.pop()
-            if node.op == "fold":
-                self.memo[node] = moved_fold(self.engine.forest, self.rewriter, node.extra,
-                                             lambda k: self.memo.get(k, k))
-                continue
-            args = [self.memo.get(a, a) if a.deps & self.mask else a for a in node.args]
-            poly = self.poly(node.poly) if node.poly is not None else None
-            self.memo[node] = remake(self.engine, node, args, poly)
-        return self.memo[root]
+        return rebuild(root, self.memo, self._inside, self._made)
+
+    def _inside(self, node: Node) -> list[Node]:
+        kids = list(node.kids)
+        if node.op == "fold":
+            kids = node.extra.parts()
+            if node.extra.start is not None:
+                kids = [*kids, node.extra.start]
+        return [k for k in kids if k.deps & self.mask and k not in self.table]
+
+    def _made(self, node: Node) -> Node:
+        if node.op == "fold":
+            return moved_fold(self.engine.forest, self.rewriter, node.extra,
+                              lambda k: self.memo.get(k, k))
+        args = [self.memo.get(a, a) if a.deps & self.mask else a for a in node.args]
+        poly = self.poly(node.poly) if node.poly is not None else None
+        return remake(self.engine, node, args, poly)
 
     def poly(self, poly: Poly) -> Poly:
         """Return a polynomial with its symbols replaced."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.core import Op
+from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
 from checker.tree.values import Value
@@ -100,7 +101,7 @@ class LaneOps:
         """Return which lanes are here for certain, or None where that is symbolic per lane."""
         engine = self.engine
         mask = np.ones(engine.lanes, dtype=bool)
-        for p in (*_parts(engine.state.path), *_parts(engine.guard)):
+        for p in (*conjuncts(engine.state.path), *conjuncts(engine.guard)):
             if p.op == "lanes" and p.table is not None:
                 mask &= p.table
             elif not p.uniform:
@@ -267,7 +268,3 @@ def _settled(poly: Poly, atom: Node, number: int) -> Poly:
         if number or len(rest) == len(mono):
             out = out.add(Poly(poly.width, {rest: 1}).scale(c))
     return out
-
-
-def _parts(p: Node) -> tuple[Node, ...]:
-    return p.args if p.op == "and" else (p,)

@@ -133,7 +133,7 @@ class Runner:
         begin = len(engine.found.stores)
         kept = start.copy()
         start.path = self.path
-        known = self.path.args if self.path.op == "and" else (self.path,)
+        known = conjuncts(self.path)
         engine.loop_stack.append(self.kappa)
         around, engine.loop_path = engine.loop_path, self.path
         try:
@@ -472,7 +472,7 @@ class Runner:
         replace = Replacer(engine, {self.kappa: Poly(32, {(self.kappa,): 1, (): -1})})
         before = replace.node(summary.cond)  # the condition at counter - 1
         start = Replacer(engine, {self.kappa: Poly(32, {})}).node(before)
-        known = self.path.args if self.path.op == "and" else (self.path,)
+        known = conjuncts(self.path)
         form, cond = ("while", summary.cond) if summary.header_exit else ("do", summary.cond)
         if form == "do" and self._closed(start) and engine.logic.implies(known, start):
             form, cond = "while", before
@@ -554,7 +554,7 @@ class Runner:
             reached = summary.cond
             if form == "do":
                 start = Replacer(self.engine, {self.kappa: Poly(32, {})}).node(before)
-                known = self.path.args if self.path.op == "and" else (self.path,)
+                known = conjuncts(self.path)
                 if self._closed(start) and self.engine.logic.implies(known, start):
                     form, reached = "while", before
             tag = self.engine.forest.make("reached", form, width=1, args=(reached,))

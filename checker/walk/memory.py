@@ -128,7 +128,7 @@ class MemoryOps:
 
     def _learn(self, guard: Node, address: Poly, size_bytes: int) -> None:
         """Note which sizes are tested for one element of a wider access (`Forest.shared`)."""
-        for p in guard.args if guard.op == "and" else (guard,):
+        for p in conjuncts(guard):
             if p.op == "ge0" and p.poly is not None:
                 name = moves_with(p.poly, address, size_bytes)
                 if name is not None:
@@ -242,7 +242,7 @@ class MemoryOps:
         engine = self.engine
         mask = np.ones(engine.lanes, dtype=bool)
         rest = []
-        for p in whole.args if whole.op == "and" else (whole,):
+        for p in conjuncts(whole):
             if p.op == "lanes" and p.table is not None:
                 mask &= p.table
             else:
@@ -257,13 +257,13 @@ class MemoryOps:
     def _holds(self, cond: Node, path: Node | None = None) -> bool:
         """Tell whether a condition holds for certain on a path (the present operation's)."""
         here = self._here() if path is None else path
-        return self.engine.logic.implies(here.args if here.op == "and" else (here,), cond)
+        return self.engine.logic.implies(conjuncts(here), cond)
 
     def _seen_as(self, cond: Node, value: Value) -> Value:
         """Return what is read here of a value that was written on the path `cond`."""
         engine = self.engine
         path = engine.state.path
-        known = path.args if path.op == "and" else (path,)
+        known = conjuncts(path)
         if engine.logic.implies(known, cond):
             return value
         if isinstance(value, Node):
@@ -282,7 +282,7 @@ class MemoryOps:
         mask, _rest = self.active()
         _m, path = self._split(engine.state.path)
         _m, guard = self._split(engine.guard)
-        guard = engine.logic.given(guard, path.args if path.op == "and" else (path,))
+        guard = engine.logic.given(guard, conjuncts(path))
         if guard is not engine.forest.true:
             old = self.shared.load(literal, value.width, mask, peek=True)
             value = engine.choose(guard, value, old, value.width)
@@ -446,7 +446,7 @@ class MemoryOps:
             self.shared.waited(cond, self.engine.logic)
         for group in ready:
             for literal, value, mask, path in group:
-                known = () if path is None else path.args if path.op == "and" else (path,)
+                known = () if path is None else conjuncts(path)
                 lanes = np.flatnonzero(mask)
                 index = literal[lanes, None] + np.arange(value.width // 8)
                 np.subtract.at(self.shared.pending, index, 1)

@@ -105,7 +105,7 @@ def slots_of(engine: Engine) -> list[Slot]:
     for event in engine.found.stores:
         mask = np.ones(engine.lanes, dtype=bool)
         rest: list[Node] = []
-        for p in event.guard.args if event.guard.op == "and" else (event.guard,):
+        for p in conjuncts(event.guard):
             if p.op == "lanes" and p.table is not None:
                 mask &= p.table
             else:
@@ -271,7 +271,7 @@ class _Member:
     def known(self) -> list[Node]:
         """Return the conditions that hold where the slot is written."""
         p = self.slot.guard
-        return [k for k in (p.args if p.op == "and" else (p,)) if k.op != "lanes"]
+        return [k for k in conjuncts(p) if k.op != "lanes"]
 
 
 def group_outputs(engine: Engine) -> list[OutputGroup]:

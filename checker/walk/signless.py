@@ -15,7 +15,7 @@ from checker.tree.chains import one_step
 from checker.tree.folds import closed_fold
 from checker.tree.nodes import Node
 from checker.tree.rewrite import Rewriter
-from checker.walk.general import remake
+from checker.walk.general import rebuild, remake
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
@@ -35,32 +35,20 @@ class Signless:
 
     def node(self, root: Node) -> Node:
         """Return a value that differs from another in the sign of a zero at most."""
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in self.memo:
-                stack.pop()
-                continue
-            kids = self._kids(node)
-            waiting = [k for k in kids if k not in self.memo]
-            if waiting:
-                stack.extend(waiting)
-                continue
-            stack.pop()
-            self.memo[node] = self._made(node, kids)
-        return self.memo[root]
+        return rebuild(root, self.memo, self._inside, self._made)
 
-    def _kids(self, node: Node) -> tuple[Node, ...]:
+    def _inside(self, node: Node) -> tuple[Node, ...]:
         if node.op not in _THROUGH or (isinstance(node.extra, FloatMode)
                                        and node.extra.xorsign_abs):
             return ()
         return node.args[1:] if node.op == "select" else node.args
 
-    def _made(self, node: Node, kids: tuple[Node, ...]) -> Node:
+    def _made(self, node: Node) -> Node:
         if node.op == "fold":
             fold = one_step(self.rewriter, node.extra, signless=True)
             return node if fold is node.extra else closed_fold(
                 self.engine.forest, self.rewriter, fold)
+        kids = self._inside(node)
         made = [self.memo[k] for k in kids]
         if all(m is k for m, k in zip(made, kids, strict=True)):
             return node

@@ -391,8 +391,7 @@ class TileOps:
         """Return the copies that may be under way where a loop does not go on."""
         logic = self.engine.logic
         return [c for bar in state.bars.values() for c in bar.copies
-                if c.cond is None or not logic.implies(
-                    c.cond.args if c.cond.op == "and" else (c.cond,), goes_on)]
+                if c.cond is None or not logic.implies(conjuncts(c.cond), goes_on)]
 
 
 def _step(poly: Poly) -> int:
