@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from checker.contract.literals import computed_literals, known_literals
 from checker.contract.words import (
@@ -93,8 +94,6 @@ class _Pass:
                 self.writers[reg].append(index)
         self.known = known_literals(program)
         self.computed = computed_literals(program)
-        self.costless = self._costless(certain=True)
-        self.perhaps_costless = self._costless(certain=False)
         self.debug = DEBUG in program.premises
         self.calls = self._calls_before()
         self.alive = self._live_operations()
@@ -126,6 +125,16 @@ class _Pass:
         return op.name == "fmul" and all(isinstance(s, Const) or s in self.known for s in op.src)
 
     # --- analysis ---
+
+    @cached_property
+    def costless(self) -> set[int]:
+        """Registers that hold a literal or an argument for certain; few kernels need to know."""
+        return self._costless(certain=True)
+
+    @cached_property
+    def perhaps_costless(self) -> set[int]:
+        """Registers that may hold one."""
+        return self._costless(certain=False)
 
     def _costless(self, certain: bool) -> set[int]:
         """Registers that hold a literal or a scalar argument, perhaps moved or negated.
