@@ -22,6 +22,7 @@ from checker.replay.machine import EMPTY, Apart, Machine, Step
 from checker.replay.matrix_runs import matrix_runs
 from checker.replay.result import Unsupported
 from checker.replay.schedule import Kind, runs
+from checker.replay.speculate import always
 from checker.replay.values import (
     Conc,
     Hash,
@@ -195,7 +196,7 @@ def _pure(program: Program, op: Op, compute: Compute) -> Step:
         return plain
 
     def guarded(m: Machine) -> None:
-        on = m.guard(guard)
+        on = m.guard(guard, always)
         if on is EMPTY:
             return
         if on is None or isinstance(on, np.ndarray):

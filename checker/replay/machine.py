@@ -154,23 +154,24 @@ class Machine:
         raise self.unsupported("data-dependent", f"{what} depends on data the launch facts do not "
                                                  "give (`values` of the buffer it comes from)")
 
-    def guard(self, g: Guard) -> Mask | _Empty | V | None:
-        """Active lanes under a guard: a mask, None (all), EMPTY, or the unknown predicate."""
+    def guard(self, g: Guard, pure: Callable[[], bool] = lambda: False) -> Mask | _Empty | V | None:
+        """Active lanes under a guard: a mask, None (all), EMPTY, or the unknown predicate.
+
+        pure: says whether all that the guard decides is what registers hold. Then a predicate that
+        nobody wrote makes those undefined; else it is a finding.
+        """
         p = self.read(g.reg)
-        bits = pred_bits(p, self.mask)
-        if bits is None:
-            _, f = hash_of(p)
+        on = pred_bits(p, self.mask)
+        if on is None:
+            h, f = hash_of(p)
             undef = np.asarray((f & UNDEF) != 0) & (True if self.mask is None else self.mask)
-            if undef.any():
-                self.report("undefined", "a predicate that was never written decides whether an "
-                                         "operation runs")
-                bits = pred_bits(p, np.asarray(conc_mask(f)) & np.ones((1, 1), dtype=bool))
-                if bits is None:
-                    return EMPTY
-                bits = bits & ~undef
-            else:
+            if not undef.any() or pure():
                 return p
-        on = ~bits if g.neg else bits
+            self.report("undefined", "a predicate that was never written decides whether an "
+                                     "operation runs")
+            on = np.asarray(conc_mask(f)) & ((h[1] == 0) if g.neg else (h[1] != 0))
+        elif g.neg:
+            on = ~on
         if on.size == 1:
             return self.mask if on.flat[0] else EMPTY
         if on.all():
@@ -270,7 +271,8 @@ class Machine:
         """Branch, exit, wait: the next operation, or None where the fragment ends here."""
         if op.name == "switch":
             return self._switch(op, pc)
-        on: Any = self.mask if op.guard is None else self.guard(op.guard)
+        on: Any = self.mask if op.guard is None else self.guard(
+            op.guard, lambda: op.name == "branch" and speculate.possible(self, pc))
         if on is EMPTY:
             return pc + 1
         if not (on is None or isinstance(on, np.ndarray)):

@@ -14,22 +14,24 @@ import numpy as np
 
 from checker.core import OPS, Op
 from checker.replay.integers import select
+from checker.replay.result import Unsupported
 from checker.replay.values import V, undefined
 
 if TYPE_CHECKING:
     from checker.replay.machine import Machine
 
-__all__ = ["both_paths", "maybe"]
+__all__ = ["always", "both_paths", "maybe", "possible"]
 
 _PURE = frozenset({"int", "pred", "float", "cvt", "move"})
 _LIMIT = 4096  # operations in a region
 
 
-def _pure(op: Op) -> bool:
-    return OPS[op.name].kind in _PURE or op.name in ("branch", "load", "special", "nop", "prefetch")
+def _pure(op: Op, loads: bool) -> bool:
+    return OPS[op.name].kind in _PURE or op.name in ("branch", "special", "nop", "prefetch") or (
+        loads and op.name == "load")
 
 
-def _check(m: Machine, start: int, stop: int) -> None:
+def _check(m: Machine, start: int, stop: int, loads: bool = True) -> None:
     """All blocks between a branch and its post-dominator are pure and acyclic."""
     cfg, ops = m.cfg, m.program.ops
     end = cfg.block_of[stop] if stop < len(ops) else cfg.end
@@ -50,7 +52,8 @@ def _check(m: Machine, start: int, stop: int) -> None:
         work.append((block, True))
         b = cfg.blocks[block]
         total += b.end - b.start
-        if total > _LIMIT or not all(_pure(op) for op in ops[b.start : b.end]):
+        if total > _LIMIT or not all(
+                _pure(op, loads) for op in ops[b.start : b.end]):
             raise m.unsupported("data-dependent", "what a kernel writes depends on data the "
                                                   "launch facts do not give")
         for after in b.successors:
@@ -59,6 +62,23 @@ def _check(m: Machine, start: int, stop: int) -> None:
                     raise m.unsupported("data-dependent", "a loop depends on data the launch "
                                                           "facts do not give")
                 work.append((after, False))
+
+
+def possible(m: Machine, pc: int) -> bool:
+    """Whether all that a branch decides is what registers hold where its paths meet.
+
+    A path that loads is none of these: where a predicate is undefined, it may read anything.
+    """
+    try:
+        _check(m, pc, _meeting(m, pc), loads=False)
+    except Unsupported:
+        return False
+    return True
+
+
+def always() -> bool:
+    """`possible` of an operation that only writes registers."""
+    return True
 
 
 def both_paths(m: Machine, op: Op, pc: int) -> int:
@@ -108,7 +128,7 @@ def _straight(m: Machine, pc: int, stop: int) -> None:
             pc += 1
             continue
         op = m.program.ops[pc]
-        on: Any = m.mask if op.guard is None else m.guard(op.guard)
+        on: Any = m.mask if op.guard is None else m.guard(op.guard, always)
         if on is m.mask:
             pc = int(op.attr)
         elif not (isinstance(on, np.ndarray) or hasattr(on, "w")):

@@ -30,6 +30,16 @@ CASES = {
     "undefined-branch": (LOAD + "mov.f32 %f2, %f1;\n@%p9 bra L1;\n" + STORE + "L1:\n", "undefined",
                          LOAD + "mov.f32 %f2, %f1;\nsetp.eq.u32 %p9, %r1, 0;\n@%p9 bra L1;\n"
                          + STORE + "L1:\n"),
+    "undefined-branch-decides-an-output": (
+        LOAD + "mov.f32 %f2, %f1;\n@%p9 bra L1;\nadd.f32 %f2, %f1, %f1;\nL1:\n" + STORE,
+        "undefined",
+        LOAD + "mov.f32 %f2, %f1;\n@%p9 bra L1;\nadd.f32 %f3, %f1, %f1;\nL1:\n" + STORE),
+    "undefined-guard-decides-an-output": (
+        LOAD + "mov.f32 %f2, %f1;\n@%p9 add.f32 %f2, %f1, %f1;\n" + STORE, "undefined",
+        LOAD + "mov.f32 %f2, %f1;\n@%p9 add.f32 %f3, %f1, %f1;\n" + STORE),
+    "undefined-guard-of-a-load": (
+        LOAD + "mov.f32 %f2, %f1;\n@%p9 ld.global.f32 %f3, [%rd4+4096];\n" + STORE, "undefined",
+        LOAD + "mov.f32 %f2, %f1;\n" + STORE),
     "unwritten-shared": ("ld.shared.f32 %f2, [%r5];\n" + STORE, "undefined",
                          LOAD + TO_SHARED + "ld.shared.f32 %f2, [%r5];\n" + STORE),
     "missing-barrier": (LOAD + TO_SHARED + OTHER + STORE, "race-read",
@@ -129,6 +139,19 @@ def test_undefined_lanes_that_reach_nothing_are_no_finding() -> None:
     body = ("setp.lt.u32 %p1, %r1, 8;\n@%p1 ld.global.f32 %f2, [%rd4];\n"
             "add.f32 %f3, %f2, %f2;\n@%p1 st.global.f32 [%rd5], %f3;\n")
     assert run(body).usable
+
+
+@pytest.mark.parametrize("start", ["mov.f32 %f3, 0f00000000;\n", ""])
+def test_undefined_lanes_that_branch_leave_the_others_alone(start: str) -> None:
+    """Half of the lanes load nothing, branch on it and store nothing."""
+    body = ("setp.lt.u32 %p1, %r1, 32;\n" + start + "@%p1 ld.global.f32 %f3, [%rd4];\n"
+            "setp.gt.f32 %p2, %f3, 0f3F800000;\nmov.f32 %f2, %f3;\n@%p2 bra L1;\n"
+            "mul.f32 %f2, %f3, %f3;\nL1:\n@%p1 " + STORE)
+    whole = run(body.replace("@%p1 ld", "ld").replace(start, ""))
+    half = run(body)
+    assert half.usable
+    assert half.outputs["y"].written.sum() == 32
+    assert (half.outputs["y"].words[:, :32] == whole.outputs["y"].words[:, :32]).all()
 
 
 def test_two_threads_may_write_one_value() -> None:
