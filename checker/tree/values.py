@@ -152,14 +152,20 @@ class Values:
     def uncut(self, poly: Poly) -> Poly:
         """Return c * ext(p) as c * p where what the cut to k bits drops is shifted out: c * 2**k.
 
-        Exact modulo 2**width: ext(p) and p differ by a multiple of 2**k.
+        Exact modulo 2**width: ext(p) and p differ by a multiple of 2**k, as a value and its k low
+        bits do.
         """
         out = poly
         for mono, c in poly.terms.items():
-            if len(mono) == 1 and mono[0].op in ("zext", "sext") and mono[0].poly is not None \
-                    and not isinstance(c, np.ndarray) and c << mono[0].width & (
-                        (1 << poly.width) - 1) == 0:
-                inner = mono[0].poly.to_width(poly.width)
+            if len(mono) == 1 and not isinstance(c, np.ndarray) and c << mono[0].width & (
+                    (1 << poly.width) - 1) == 0:
+                if mono[0].op in ("zext", "sext") and mono[0].poly is not None:
+                    inner = mono[0].poly.to_width(poly.width)
+                elif mono[0].op == "extract" and mono[0].attr == "0" \
+                        and mono[0].args[0].width == poly.width:
+                    inner = self.poly(mono[0].args[0], poly.width)
+                else:
+                    continue
                 out = out.sub(Poly(poly.width, {mono: c})).add(inner.scale(c))
         return out
 

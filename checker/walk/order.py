@@ -10,8 +10,9 @@ With D = ceil(bound of the second coordinate / its tile) the forms are
   grouped:   g = pid / (G * D), size = min(ceil(bound of the first / its tile) - G * g, G),
              second = (pid - G * D * g) / size, first = G * g + rest,
              rest = (pid - G * D * g) - size * second, or pid % size.
-In the last form a group's blocks are `size` times D in number and consecutive, so that `rest` and
-`second` run over all pairs, whichever residue the first block starts with.
+A remainder a % b may stand for a - b * (a / b) anywhere. In the last form a group's blocks are
+`size` times D in number and consecutive, so that `rest` and `second` run over all pairs, whichever
+residue the first block starts with.
 """
 
 from __future__ import annotations
@@ -32,8 +33,7 @@ __all__ = ["rounded_up", "tests_the_last_tile", "visits_every_tile"]
 
 def visits_every_tile(engine: Engine, pivots: list[Pivot], bounds: dict[Node, str]) -> bool:
     """Tell whether block indices run over all tiles; bounds: coordinate -> argN of its guard."""
-    order = _order(engine, pivots, bounds)
-    return order is not None and (order.row_major() or order.grouped())
+    return any(order.row_major() or order.grouped() for order in _orders(engine, pivots, bounds))
 
 
 def tests_the_last_tile(engine: Engine, pivots: list[Pivot], bounds: dict[Node, str], p: Node
@@ -42,44 +42,77 @@ def tests_the_last_tile(engine: Engine, pivots: list[Pivot], bounds: dict[Node, 
 
     In row-major order: beyond, the first coordinate is pid / D >= ceil(bound / tile).
     """
-    order = _order(engine, pivots, bounds)
-    return order is not None and order.row_major() and order.below_the_last(p)
+    return any(order.row_major() and order.below_the_last(p)
+               for order in _orders(engine, pivots, bounds))
 
 
-def _order(engine: Engine, pivots: list[Pivot], bounds: dict[Node, str]) -> _Order | None:
-    plain = [p for p in pivots if p.atom.op == "sreg" and not p.others]
-    rest = [p for p in pivots if p not in plain]
-    if len(rest) != 2 or any(p.y not in bounds for p in rest):
-        return None
-    made = [p for p in rest if p.atom.op == "sreg"]
-    if len(made) != 1 or any(p.atom is made[0].atom for p in plain):
-        return None
-    index = made[0]
-    quotient = rest[1] if rest[0] is index else rest[0]
-    if quotient.others or any(c % index.scale for _m, c in index.others):
-        return None
-    return _Order(engine, index, quotient, bounds)
+def _orders(engine: Engine, pivots: list[Pivot], bounds: dict[Node, str]) -> list[_Order]:
+    """Return the ways to read two coordinates as a quotient and an index of one block index."""
+    plain = {p.atom for p in pivots if p.atom.op == "sreg" and not p.others}
+    rest = [p for p in pivots if p.atom not in plain or p.others]
+    if len(rest) != 2 or any(p.y not in bounds or any(c % p.scale for _m, c in p.others)
+                             for p in rest):
+        return []
+    blocks = _blocks_below([p.atom for p in rest])
+    if len(blocks) != 1 or blocks & plain:
+        return []
+    return [_Order(engine, blocks.copy().pop(), index, quotient, bounds)
+            for index, quotient in (rest, rest[::-1]) if not quotient.others]
+
+
+def _blocks_below(atoms: list[Node]) -> set[Node]:
+    """Return the block indices that some indices are computed from."""
+    found: set[Node] = set()
+    seen: set[Node] = set()
+    work = list(atoms)
+    while work:
+        node = work.pop()
+        if node not in seen:
+            seen.add(node)
+            work += node.kids
+            if node.op == "sreg":
+                found.add(node)
+    return found
 
 
 class _Order:
-    """index: the coordinate pid + ...; quotient: the one that a division gives."""
+    """index: the coordinate of the form pid + ...; quotient: the one that a division gives."""
 
-    def __init__(self, engine: Engine, index: Pivot, quotient: Pivot, bounds: dict[Node, str]
-                 ) -> None:
-        self.values = engine.values
+    def __init__(self, engine: Engine, pid: Node, index: Pivot, quotient: Pivot,
+                 bounds: dict[Node, str]) -> None:
+        self.values, self.ints = engine.values, engine.ints
         self.index, self.quotient, self.bounds = index, quotient, bounds
-        self.pid = self._atom(index.atom)
-        self.form = self.pid
+        self.pid = self._atom(pid)
+        form = self._atom(index.atom)
         for mono, c in index.others:
-            self.form = self.form.add(Poly(32, {mono: 1}).scale(c // index.scale))
+            form = form.add(Poly(32, {mono: 1}).scale(c // index.scale))
+        self.form = self._without_rests(form)
 
     def _atom(self, atom: Node) -> Poly:
         return Poly(32, {(atom,): 1})
 
+    def _without_rests(self, poly: Poly, depth: int = 2) -> Poly:
+        """Return a sum with a - b * (a / b) in place of each a % b, where a may hold another."""
+        out = Poly(32, {})
+        for mono, c in poly.terms.items():
+            term = constant(32, c)
+            for atom in mono:
+                put = self._atom(atom)
+                if atom.op == "iop" and atom.attr in ("irem_s.32", "irem_u.32"):
+                    a, b = atom.args
+                    whole = self.ints.op(atom.attr.replace("irem", "idiv")[:-3], 32, (a, b))
+                    divisor = self.values.uncut(self.values.poly(b, 32))
+                    product = divisor.mul(self.values.poly(whole, 32))
+                    first = self.values.poly(a, 32)
+                    put = (self._without_rests(first, depth - 1) if depth else first).sub(product)
+                term = term.mul(put)
+            out = out.add(term)
+        return out
+
     def _division(self, node: Node) -> tuple[Poly, Node] | None:
         if node.op != "iop" or node.attr not in ("idiv_s.32", "idiv_u.32"):
             return None
-        return self.values.poly(node.args[0], 32), node.args[1]
+        return self._without_rests(self.values.poly(node.args[0], 32)), node.args[1]
 
     def _counts(self, node: Node, pivot: Pivot) -> bool:
         """Tell whether a node is ceil(bound / tile) for a coordinate."""
@@ -89,7 +122,7 @@ class _Order:
         """p says pid < ceil(bound / tile) * ceil(bound / tile)."""
         if p.op != "ge0" or p.poly is None:
             return False
-        rest = p.poly.add(Poly(0, {(self.index.atom,): 1})).add(constant(0, 1))
+        rest = p.poly.add(self.pid.to_width(0)).add(constant(0, 1))
         total = rest.atom()
         if total is None or total.op != "sext" or total.poly is None \
                 or len(total.poly.terms) != 1:
@@ -138,7 +171,7 @@ class _Order:
         within = inside.sub(of_size.mul(self._atom(self.quotient.atom)))
         if self.form.same(start.add(within)):
             return True
-        for mono, _c in self.index.others:  # pid % size
+        for mono in self.form.terms:  # pid % size
             for atom in mono:
                 parts = self._division(atom)
                 if parts is not None and parts[0].same(self.pid) and parts[1] is size:
