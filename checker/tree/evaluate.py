@@ -29,7 +29,7 @@ from checker.tree.nodes import (
     parameter_name,
 )
 from checker.tree.poly import Poly, coef_add, coef_mul, is_zero, join, settle
-from checker.tree.values import Values, divisible
+from checker.tree.values import Values, divisible, low_bits
 
 if TYPE_CHECKING:
     from checker.tree.rewrite import Facts, Pivot, Scope
@@ -168,21 +168,27 @@ def _certain(poly: Poly, found: Terms, h: Hash) -> Hash:
 
 
 def _bounds(found: Terms) -> tuple[Any, Any] | None:
-    """Return bounds of a sum of terms for each pair, None where a symbol has none."""
+    """Return bounds of an integer that a sum of terms is, for each pair.
+
+    None where a symbol has none. The integer is at most what the fractions add up to at most.
+    """
     low: Any = np.zeros(1, dtype=np.int64)
     high: Any = np.zeros(1, dtype=np.int64)
+    common, total = math.lcm(*(den for _c, den in found.values())), 0
     for mono, (c, den) in found.items():
         a, b = 1, 1
         for atom in mono:
             if atom.low is None or atom.high is None or (len(mono) > 1 and atom.low < 0):
                 return None
             a, b = a * atom.low, b * atom.high
+        times = common // den
         size = int(np.abs(c).max()) if isinstance(c, np.ndarray) else abs(c)
-        if size * max(abs(a), abs(b)) >= 1 << 58:
+        total += size * times * max(abs(a), abs(b))
+        if total >= 1 << 62:
             return None
-        ends = (c * a // den, c * b // den)
-        low, high = low + np.minimum(*ends), high + np.maximum(*ends) + (den > 1)
-    return low, high
+        ends = (c * (times * a), c * (times * b))
+        low, high = low + np.minimum(*ends), high + np.maximum(*ends)
+    return low // common, high // common
 
 
 def _sign_of_starts(poly: Poly) -> int:
@@ -677,10 +683,10 @@ class _Substitution:
         zeros, names = self.casts.zeros(symbols)
         here = self._own(poly.const, poly.width)
 
-        def fits(bits: int) -> Any:
-            mask = (1 << min(bits, poly.width - 1)) - 1
-            low = (literal // factor) & mask
-            return np.where((here & mask) + low <= mask, low, 0)
+        def fits(bits: Any) -> Any:
+            bits = np.minimum(self._own(bits, 0), poly.width - 1)
+            low = low_bits(literal // factor, bits)
+            return np.where(low_bits(here, bits) + low >> bits == 0, low, 0)
 
         low = fits(zeros)
         if op == "zext" and factor == 1:
@@ -688,7 +694,7 @@ class _Substitution:
             low = np.asarray(literal & ((1 << max(k, MAX_SHARED)) - 1))
             if bool(np.any(low >> k)):
                 self.rewriter.forest.premises.add("no-index-wrap")
-        elif names and np.any(low != fits(symbols.tz())):
+        elif names and np.any(low != fits(symbols.tz_each())):
             self.rewriter.forest.premises |= divisible(names)
         return settle(low.astype(np.int64), 0) if low.ndim else int(low)
 

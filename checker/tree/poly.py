@@ -166,12 +166,21 @@ class Poly:
         """Return how many low bits are zero for certain (width where the value is 0)."""
         zeros = self.width or 64
         for c in self.terms.values():
-            if isinstance(c, np.ndarray):
-                joined = int(np.bitwise_or.reduce(c))
-                zeros = min(zeros, (joined & -joined).bit_length() - 1 if joined else zeros)
-            else:
-                zeros = min(zeros, (c & -c).bit_length() - 1 if c else zeros)
+            bits = int(np.bitwise_or.reduce(c)) if isinstance(c, np.ndarray) else c
+            zeros = min(zeros, (bits & -bits).bit_length() - 1 if bits else zeros)
         return zeros
+
+    def tz_each(self) -> Coef:
+        """Return how many low bits are zero for certain in each lane."""
+        zeros: Coef = self.width or 64
+        for c in self.terms.values():
+            if isinstance(c, np.ndarray):
+                lowest = np.log2((c & -c).view(np.uint64).astype(np.float64), where=c != 0,
+                                 out=np.full(len(c), 64.0))
+                zeros = np.minimum(zeros, lowest.astype(np.int64))
+            else:
+                zeros = np.minimum(zeros, (c & -c).bit_length() - 1) if c else zeros
+        return settle(zeros, 0) if isinstance(zeros, np.ndarray) else int(zeros)
 
     # -- arithmetic
     def _made(self, terms: dict[Mono, Coef]) -> Poly:

@@ -15,14 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.tree.nodes import Forest, Node, parameter_name
-from checker.tree.poly import Poly, TooLarge, constant
+from checker.tree.poly import Coef, Poly, TooLarge, constant, is_zero, settle
 
-__all__ = ["Value", "Values", "divisible", "unsigned"]
+__all__ = ["Value", "Values", "divisible", "low_bits", "unsigned"]
 
 _FLOATS = frozenset({"fcvt", "fadd", "fmul", "ffma", "fextremum", "fneg", "fabs", "fold", "mma"})
 
 Value = Poly | Node
 DIVISIBLE_BITS = 4  # compilers reason about multiples of 16 at most
+MOST_KINDS = 8  # of lanes, by the symbols that their sums hold
 
 
 def unsigned(c: Any, width: int) -> Any:
@@ -125,29 +126,49 @@ class Values:
     # -- widths
     def zext(self, poly: Poly, source: int, width: int) -> Poly:
         """Zero-extend; the sum itself where it cannot have wrapped, an atom elsewhere."""
-        if source == width:
-            return poly
-        if poly.is_const:
-            return constant(width, _signed(unsigned(poly.const, source)))
-        bounds = poly.range()
-        if bounds is not None and bounds[0] >= 0 and bounds[1] < 1 << source:
-            return poly.to_width(width)
-        shifted = _unsigned_form(poly, source)
-        if shifted is not None:
-            return shifted.to_width(width)
-        return self._counted(poly, source, width) or self._cast_sum("zext", poly, source, width)
+        return self._widened("zext", poly, source, width)
 
     def sext(self, poly: Poly, source: int, width: int) -> Poly:
-        """Sign-extend, likewise."""
+        """Sign-extend; the sum itself where it cannot have wrapped, an atom elsewhere."""
+        return self._widened("sext", poly, source, width)
+
+    def _widened(self, op: str, poly: Poly, source: int, width: int) -> Poly:
         if source == width:
             return poly
+        plain = self._plain(op, poly, source, width)
+        if plain is not None:
+            return plain
+        parts = []
+        rest = np.zeros(1, dtype=bool)
+        for lanes, own in _by_symbols(poly):
+            plain = self._plain(op, own, source, width)
+            if plain is not None:
+                parts.append((lanes, plain))
+                rest = rest | lanes
+        if not parts:
+            return self._cast_sum(op, poly, source, width)
+        if not bool(rest.all()):
+            parts.append((~rest, self._cast_sum(op, _of_lanes(poly, ~rest), source, width)))
+        out = Poly(width, {})
+        for lanes, own in parts:
+            out = out.add(own.scale(lanes.astype(np.int64)))
+        return out
+
+    def _plain(self, op: str, poly: Poly, source: int, width: int) -> Poly | None:
+        """Return the sum itself where it cannot have wrapped."""
         if poly.is_const:
-            return constant(width, poly.const)
-        bounds = poly.range()
+            literal = _signed(unsigned(poly.const, source)) if op == "zext" else poly.const
+            return constant(width, literal)
         half = 1 << (source - 1)
-        if bounds is not None and bounds[0] >= -half and bounds[1] < half:
+        low, high = (0, 2 * half) if op == "zext" else (-half, half)
+        bounds = poly.range()
+        if bounds is not None and bounds[0] >= low and bounds[1] < high:
             return poly.to_width(width)
-        return self._counted(poly, source, width) or self._cast_sum("sext", poly, source, width)
+        if op == "zext":
+            shifted = _unsigned_form(poly, source)
+            if shifted is not None:
+                return shifted.to_width(width)
+        return self._counted(poly, source, width)
 
     def uncut(self, poly: Poly) -> Poly:
         """Return c * ext(p) as c * p where what the cut to k bits drops is shifted out: c * 2**k.
@@ -220,23 +241,26 @@ class Values:
         c = poly.const
         symbols = Poly(source, {m: v for m, v in poly.terms.items() if m})
         zeros, names = self.zeros(symbols)
-        rest = _low(c, min(zeros, source - 1))
-        if names and np.any(rest != _low(c, min(symbols.tz(), source - 1))):
+        rest = low_bits(c, np.minimum(zeros, source - 1))
+        if names and np.any(rest != low_bits(c, np.minimum(symbols.tz_each(), source - 1))):
             self.forest.premises |= divisible(names)
         atom = self.cast(op, symbols.add(constant(source, c - rest)), source)
         return Poly(width, {(atom,): 1}).add(constant(width, rest))
 
-    def zeros(self, symbols: Poly) -> tuple[int, set[str]]:
-        """Return how many low bits of a sum are zero, and the parameters that say so."""
-        zeros = symbols.tz()
+    def zeros(self, symbols: Poly) -> tuple[Coef, set[str]]:
+        """Return how many low bits of a sum are zero in each lane, and the parameters that say so.
+
+        A lane's own step counts: which other lanes share the sum is a matter of the layout.
+        """
+        zeros = symbols.tz_each()
         used: set[str] = set()
-        if self.forest.divisible and zeros < DIVISIBLE_BITS:
-            more = symbols.width
+        if self.forest.divisible and np.any(zeros < DIVISIBLE_BITS):
+            more: Coef = symbols.width
             for mono, c in symbols.terms.items():
-                own = Poly(symbols.width, {mono: c}).tz()
+                own = Poly(symbols.width, {mono: c}).tz_each()
                 names = {parameter_name(a) for a in mono} & self.forest.divisible
                 used |= {n for n in names if n is not None}
-                more = min(more, own + DIVISIBLE_BITS * bool(names))
+                more = np.minimum(more, own + DIVISIBLE_BITS * bool(names))
             zeros = more
         return zeros, used
 
@@ -483,10 +507,35 @@ def divisible(names: Iterable[str]) -> set[str]:
     return {f"divisible:{n}%{1 << DIVISIBLE_BITS}" for n in names}
 
 
-def _low(c: Any, bits: int) -> Any:
-    """Return the low bits of a literal (or of one for each lane)."""
-    mask = (1 << bits) - 1
-    return c & (np.int64(mask) if isinstance(c, np.ndarray) else mask)
+def _by_symbols(poly: Poly) -> list[tuple[Any, Poly]]:
+    """Part the lanes by the symbols that their sums hold: which lanes, their sum.
+
+    A symbol that other lanes have is none of a lane's own. Nothing where all lanes have the same
+    symbols, or where there are more than a few kinds.
+    """
+    some = [c for m, c in poly.terms.items() if m and isinstance(c, np.ndarray)
+            and not bool(c.all())]
+    if not some:
+        return []
+    kinds, of = np.unique(np.stack([c != 0 for c in some]), axis=1, return_inverse=True)
+    if not 1 < kinds.shape[1] <= MOST_KINDS:
+        return []
+    return [(of.ravel() == kind, _of_lanes(poly, of.ravel() == kind))
+            for kind in range(kinds.shape[1])]
+
+
+def _of_lanes(poly: Poly, lanes: Any) -> Poly:
+    """Return a sum as it is in some lanes; in the others it says anything."""
+    first = int(np.flatnonzero(lanes)[0])
+    terms = {m: settle(np.where(lanes, c, c[first]), 0) if isinstance(c, np.ndarray) else c
+             for m, c in poly.terms.items()}
+    return Poly(poly.width, {m: c for m, c in terms.items() if not is_zero(c)})
+
+
+def low_bits(c: Any, bits: Any) -> Any:
+    """Return the low bits of a literal (or of one for each lane), at most 63."""
+    mask = (np.int64(1) << bits) - np.int64(1)
+    return c & mask if isinstance(c, np.ndarray) or isinstance(mask, np.ndarray) else c & int(mask)
 
 
 def _backward(p: Node) -> bool:

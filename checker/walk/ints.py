@@ -388,9 +388,10 @@ class Ints:
         p, n = self._number_of(pos), self._number_of(length)
         if p is None or n is None or n & 255 == 0 or (p & 255) + (n & 255) > width:
             return None
-        if n & 255 == 1 and self.values.counts(
-                self.values.poly(a, width).scale(1 << (width - 1 - (p & 255)))):
-            return constant(width, 0)  # the sign of a block index times a power of two
+        if n & 255 == 1 and p & 255 < 32 <= width:
+            word = self.values.poly(self.values.trunc(a, width, 32), 32)
+            if self.values.counts(word.scale(1 << (31 - (p & 255)))):
+                return constant(width, 0)  # the sign of a block index times a power of two
         part = self.values.extract(a, p & 255, n & 255)
         poly = self.values.poly(part, n & 255)
         return self.values.sext(poly, n & 255, width)

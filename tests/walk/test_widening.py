@@ -1,0 +1,91 @@
+"""Sums that are widened: what a lane's own sum shows counts, not whom it shares a register with."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker.tree import same
+from tests.walk.kernels import equal, text, walked
+
+
+def _element(row: str, plus: str, place: str) -> str:
+    """out[i] = 2 * row * n + plus < m ? a[i] : b[i] for the element %r11 of the tile."""
+    return f"""
+    {place}
+    mad.lo.s32 %r12, %r3, 64, %r11;
+    {row}
+    shl.b32 %r13, %r13, 1;
+    mul.lo.s32 %r14, %r13, %r1;
+    {plus}
+    setp.lt.s32 %p1, %r15, %r5;
+    mul.wide.s32 %rd10, %r12, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd2, %rd10;
+    add.s64 %rd13, %rd3, %rd10;
+    ld.global.f32 %f1, [%rd11];
+    ld.global.f32 %f2, [%rd12];
+    selp.f32 %f3, %f1, %f2, %p1;
+    st.global.f32 [%rd13], %f3;"""
+
+
+def _side_by_side(plus: str = "add.s32 %r15, %r14, 3;") -> str:
+    """A thread for each element: rows 0 to 3 are lanes of one register."""
+    return _with_m(_element("and.b32 %r13, %r11, 3;", plus, "mov.u32 %r11, %r2;"))
+
+
+def _with_m(body: str, threads: int = 64) -> str:
+    return text("    ld.param.u32 %r5, [k_param_4];" + body, threads).replace(
+        ".param .u32 k_param_3\n", ".param .u32 k_param_3,\n    .param .u32 k_param_4\n", 1)
+
+
+def _in_turn(*plus: int) -> str:
+    """A thread for four elements: each row is a register of its own."""
+    return _with_m("".join(
+        _element(f"mov.u32 %r13, {j};", f"add.s32 %r15, %r14, {c};",
+                 f"shl.b32 %r11, %r2, 2;\n    add.s32 %r11, %r11, {j};")
+        for j, c in enumerate(plus)), 16)
+
+
+def test_rows_in_lanes_and_in_registers_are_alike() -> None:
+    """A literal in row 0, ext(2 * n + 2) + 1 in row 1, ext(4 * n) + 3 in row 2."""
+    assert equal(_side_by_side(), _in_turn(3, 3, 3, 3))
+
+
+@pytest.mark.parametrize("plus", [(2, 3, 3, 3), (3, 4, 3, 3), (3, 3, 2, 3), (3, 3, 3, 1)])
+def test_another_literal_in_one_row_shows(plus: tuple[int, ...]) -> None:
+    found = walked(_in_turn(*plus))
+    assert found.modelled
+    assert not same(walked(_side_by_side()), found)[0]
+
+
+def test_what_may_wrap_is_not_taken_out() -> None:
+    """2 * n + 3 < m is no test of 2 * n < m - 3: 2 * n + 2 may have wrapped already."""
+    plus = "add.s32 %r15, %r14, 3;"
+    inside = _side_by_side()
+    outside = inside.replace(plus, "add.s32 %r15, %r14, 0;\n    sub.s32 %r6, %r5, 3;").replace(
+        "%r15, %r5;", "%r15, %r6;")
+    assert walked(inside).modelled
+    assert not same(walked(inside), walked(outside))[0]
+
+
+def _sign(bit: int, width: int, steps: int = 16) -> str:
+    """out[steps * block + t] = a[...] at a place corrected by bit `bit` of the block's number."""
+    wide = ("cvt.u64.u32 %rd10, %r3;\n    bfe.s64 %rd11, %rd10, {0}, 1;\n"
+            "    cvt.u32.u64 %r10, %rd11;")
+    made = wide if width == 64 else "bfe.s32 %r10, %r3, {0}, 1;"
+    return text(f"""
+    {made.format(bit)}
+    mad.lo.s32 %r11, %r3, {steps}, %r2;
+    add.s32 %r12, %r11, %r10;
+    mul.wide.s32 %rd12, %r11, 4;
+    mul.wide.s32 %rd13, %r12, 4;
+    add.s64 %rd14, %rd1, %rd13;
+    add.s64 %rd15, %rd3, %rd12;
+    ld.global.f32 %f1, [%rd14];
+    st.global.f32 [%rd15], %f1;""", steps)
+
+
+def test_the_sign_of_a_block_index_in_either_width() -> None:
+    assert equal(_sign(27, 32), _sign(27, 64))
+    for bit in (14, 3):  # no sign of a number of elements
+        assert not same(walked(_sign(27, 64)), walked(_sign(bit, 64)))[0]
