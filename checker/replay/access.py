@@ -15,14 +15,25 @@ from numpy.typing import NDArray
 from checker.core import GENERIC_LOCAL, GENERIC_SHARED, MODULE_BASE, Atomic, Mem, Op, Program
 from checker.replay import speculate
 from checker.replay.buffers import REGION_SHIFT, REGION_START
-from checker.replay.facts import Mask
+from checker.replay.facts import UNDEF, Mask
 from checker.replay.integers import int_op, isum
 from checker.replay.machine import EMPTY, Machine, Step
-from checker.replay.memory import Cells
-from checker.replay.values import Conc, Hash, Pack, V, make_pack, merge, resize, split, undefined
+from checker.replay.memory import Cells, Rows
+from checker.replay.values import (
+    Conc,
+    Hash,
+    Pack,
+    V,
+    hash_of,
+    make_pack,
+    merge,
+    resize,
+    split,
+    undefined,
+)
 
-__all__ = ["ldmatrix_together", "load_from", "load_many", "place", "side_by_side",
-           "step", "store_to", "widened"]
+__all__ = ["Lanes", "cells_from", "ldmatrix_together", "load_from", "load_many", "place",
+           "side_by_side", "step", "store_to", "widened"]
 
 Read = Callable[[Machine], list[V]]
 Place = tuple[Cells, Any, NDArray[np.int64], "Mask | None"]
@@ -57,12 +68,12 @@ def step(program: Program, op: Op, read: Read) -> Step | None:
 
 def _local(m: Machine) -> Cells:
     if m.local is None:
-        m.local = Cells("local memory", max(4, m.program.local_bytes), 4, m.report, None,
+        m.local = Cells("local memory", max(4, m.program.local_bytes), 4, m.report,
                         m.B * m.T)
     return m.local
 
 
-def _split_space(m: Machine, address: NDArray[Any], mask: Mask | None) -> Iterator[
+def _split_space(m: Any, address: NDArray[Any], mask: Mask | None) -> Iterator[
         tuple[str, NDArray[Any], Mask | None]]:
     """Generic addresses by window."""
     window = address >> np.uint64(56)
@@ -80,9 +91,9 @@ def _split_space(m: Machine, address: NDArray[Any], mask: Mask | None) -> Iterat
             yield "global", address, sub
 
 
-def place(m: Machine, space: str, address: NDArray[Any], mask: Mask | None, size: int,
+def place(m: Any, space: str, address: NDArray[Any], mask: Mask | None, size: int,
           align: int) -> Iterator[Place]:
-    """Where each lane's bytes are: cells, block index, byte offset, lanes."""
+    """Where each lane's bytes are: cells, block index, byte offset, lanes; m: or `Lanes`."""
     low = address & np.uint64(max(1, align) - 1)
     if low.any():
         off = low != 0
@@ -116,7 +127,7 @@ def place(m: Machine, space: str, address: NDArray[Any], mask: Mask | None, size
             m.report("out-of-bounds", "an access outside every buffer")
 
 
-def _bounded(m: Machine, cells: Cells, block: Any, offset: NDArray[np.int64], mask: Mask | None,
+def _bounded(m: Any, cells: Cells, block: Any, offset: NDArray[np.int64], mask: Mask | None,
              size: int) -> Iterator[Place]:
     outside = (offset < 0) | (offset + size > cells.size_bytes)
     if outside.any():
@@ -147,6 +158,28 @@ def load_many(m: Machine, space: str, address: NDArray[Any], mask: Mask | None, 
         lanes = np.broadcast_to(np.asarray(sub), (m.B, m.T))
         out = [merge(lanes, v, None if out is None else out[i]) for i, v in enumerate(got)]
     return [undefined(width)] * count if out is None else out
+
+
+def cells_from(m: Any, space: str, address: NDArray[Any], mask: Mask | None, size: int,
+               step: int, align: int) -> tuple[Cells, NDArray[Any], NDArray[Any]]:
+    """`size` bytes at each lane's address as cells, of `step` bytes or less.
+
+    Returns the memory (one of those that were read), (2, *lanes, cells) and (*lanes, cells).
+    """
+    found: tuple[Cells, NDArray[Any], NDArray[Any]] | None = None
+    for cells, block, offset, sub in place(m, space, address, mask, size, align):
+        cells.fit(step)
+        h, f = cells.load_cells(block, offset, size, sub, m.warp_id)
+        if sub is mask:
+            return cells, h, f
+        there = np.broadcast_to(np.asarray(sub), address.shape)[..., None]
+        old = found[1:] if found is not None else (hash_of(undefined(8))[0], np.uint32(UNDEF))
+        found = cells, np.where(there, h, old[0]), np.where(there, f, old[1])
+    if found is None:
+        none = hash_of(undefined(8))[0]
+        return m.shared, np.broadcast_to(none, (2, *address.shape, size // step)), np.full(
+            (*address.shape, size // step), UNDEF, dtype=np.uint32)
+    return found
 
 
 def store_to(m: Machine, space: str, address: NDArray[Any], v: V, mask: Mask | None,
@@ -260,27 +293,27 @@ def _combine(m: Machine, attr: Atomic, address: NDArray[Any], v: V, on: Mask | N
         now = chosen.reshape(full.shape)
         for cells, block, offset, sub in place(m, attr.space, address, now, width // 8,
                                                width // 8):
-            at, who = _touched(m, cells, block, offset, sub, width // 8)
-            cells.begin_atomic(at, who)
-            saved, cells.writer = cells.writer, None
+            rows, who = _touched(m, cells, block, offset, sub, width // 8)
+            cells.begin_atomic(rows, who)
+            cells.unwatched = True
             old = cells.load(block, offset, width, sub, m.warp_id, width // 8)
             new = isum(width, [(1, old), (1, v)]) if name == "iadd" and not (
                 isinstance(old, Conc) and isinstance(v, Conc)) else int_op(
                     name, width, [old, v], sub, width)
             cells.store(block, offset, new, sub, m.warp_id, width // 8)
-            cells.writer = saved
-            cells.end_atomic(_touched(m, cells, block, offset, sub, width // 8)[0])
+            cells.unwatched = False
+            cells.end_atomic(rows)
         left &= ~now
 
 
 def _touched(m: Machine, cells: Cells, block: Any, offset: NDArray[np.int64], on: Mask | None,
-             size: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Flat cells that the active lanes reach, and the warp of each."""
+             size: int) -> tuple[Rows, NDArray[np.int32]]:
+    """Rows that the active lanes reach, and the warp of each."""
     full = m.full(on) & m.live
-    count = max(1, size // cells.g)
-    base = np.broadcast_to(block * cells.stride + offset // cells.g, full.shape)[full]
-    who = np.broadcast_to(m.warp_id, full.shape)[full]
-    return (base[:, None] + np.arange(count)).reshape(-1), np.repeat(who, count)
+    cells.fit(size)
+    lanes = [np.broadcast_to(x, full.shape)[full] for x in (block, offset, m.warp_id)]
+    rows = cells.rows(lanes[0], lanes[1], size)
+    return rows.flat(), np.tile(lanes[2], len(rows.at))
 
 
 # --- ldmatrix, stmatrix -------------------------------------------------------------------------
@@ -303,42 +336,61 @@ def ldmatrix_together(m: Machine, ops: list[Op], values: list[list[V]]) -> bool:
 
 
 def _matrices(m: Machine, ops: list[Op], values: list[list[V]], on: Mask | None) -> None:
-    """All 8x8 matrices of some ldmatrix: one access to (matrices, B, T) addresses."""
+    """All 8x8 matrices of some ldmatrix: one access to their rows of 16 bytes."""
     attr = ops[0].attr
     if attr.rows != 8 or attr.cols != 8:
         raise m.unsupported("ldmatrix", "only 8x8 matrices of b16 are modelled")
     if on is not None and (m.full(on) != m.live).any():
         _whole_warps(m, on)
-    count, lane = len(ops[0].dst), m.lane_index % m.width
+    count, many = len(ops[0].dst), len(ops)
     address = np.stack([np.broadcast_to(m.known(v[0], on, "an address"), (m.B, m.T))
                         for v in values])
-    every = widened(m, len(ops) * count)
-    mask = None if on is None else side_by_side(m, [on] * (len(ops) * count))
-    parts: list[V] = []
-    for row, col, bits in _pieces(lane, attr.trans):
-        which = (8 * np.arange(count).reshape(-1, 1) + row + m.warp_base).reshape(count, m.T)
-        start = address[:, :, which].transpose(0, 2, 1, 3).reshape(-1, m.T)
-        if (start & np.uint64(15)).any() and on is None:
-            raise m.unsupported("misaligned", "an ldmatrix row is not aligned to 16 bytes")
-        parts.append(load_from(every, "shared", _unwindow(start) + (2 * col).astype(np.uint64),
-                               mask, bits, bits // 8))
+    # lane 8 i + r of a warp names row r of matrix i: (operations, matrices, B, warps, 8)
+    start = address.reshape(many, m.B, m.warps, m.width)[..., : 8 * count].reshape(
+        many, m.B, m.warps, count, 8).transpose(0, 3, 1, 2, 4).reshape(-1, m.warps * 8)
+    mask = None if on is None else np.tile(m.full(on)[:, :: m.width // 8], (many * count, 1))
+    cells, h, f = cells_from(widened(m, many * count, m.width // 8), "shared", _unwindow(start),
+                             mask, 16, 2 if attr.trans else 4, 16)
+    h, f = _dealt(h, m.warps, attr.trans), _dealt(f, m.warps, attr.trans)
     for n, op in enumerate(ops):
         for i, d in enumerate(op.dst):
-            rows = slice((n * count + i) * m.B, (n * count + i + 1) * m.B)
-            m.put(d, make_pack([rows_of(v, rows) for v in parts]), on, op.guard is not None)
+            mine = slice((n * count + i) * m.B, (n * count + i + 1) * m.B)
+            parts = [cells.value(x[:, mine], y[mine]) for x, y in zip(h, f, strict=True)]
+            m.put(d, parts[0] if len(parts) == 1 else make_pack(parts), on, op.guard is not None)
+
+
+def _dealt(rows: NDArray[Any], warps: int, trans: bool) -> NDArray[Any]:
+    """Rows of matrices (..., warps * 8, cells) as what each lane gets (cells, ..., warps * 32)."""
+    lead, cells = rows.shape[:-2], rows.shape[-1]
+    if trans:  # lane 4 c + q: column c of rows 2 q and 2 q + 1
+        parts = rows.reshape(*lead, warps, 4, 2, 8, cells // 8)
+        n = parts.ndim
+        rows = parts.transpose(*range(n - 4), n - 2, n - 4, n - 3, n - 1)
+    lanes = rows.reshape(*lead, warps * 32, cells // 4)
+    return np.ascontiguousarray(np.moveaxis(lanes, -1, 0))
 
 
 # --- several accesses side by side --------------------------------------------------------------
 
 
+class Lanes:
+    """What `place` asks of a machine, for any lanes: the block and the warp of each."""
+
+    def __init__(self, m: Machine, block: NDArray[np.int64], warp: NDArray[np.int32]) -> None:
+        self.block_index, self.warp_id = block, warp
+        self.shared, self.memory = m.shared, m.memory
+        self.report, self.unsupported = m.report, m.unsupported
+
+
 class _Widened:
     """What an access asks of a machine, for `times` copies of its blocks."""
 
-    def __init__(self, m: Machine, times: int) -> None:
-        self.B, self.T, self.lanes = m.B * times, m.T, m.lanes
+    def __init__(self, m: Machine, times: int, every: int) -> None:
+        self.B, self.T, self.lanes = m.B * times, m.T // every, m.lanes
         self.block_index = np.tile(m.block_index, (times, 1))
-        self.warp_id, self.live = np.tile(m.warp_id, (times, 1)), np.tile(m.live, (times, 1))
-        self.lane_index, self.width, self.pc = m.lane_index, m.width, m.pc
+        self.warp_id = np.tile(m.warp_id[:, ::every], (times, 1))
+        self.live = np.tile(m.live[:, ::every], (times, 1))
+        self.lane_index, self.width, self.pc = m.lane_index[:, ::every], m.width, m.pc
         self.shared, self.memory, self.program, self.extra = m.shared, m.memory, m.program, m.extra
         self.report, self.unsupported = m.report, m.unsupported
 
@@ -347,9 +399,12 @@ class _Widened:
         return np.broadcast_to(True if mask is None else mask, (self.B, self.T))
 
 
-def widened(m: Machine, times: int) -> Any:
-    """A machine whose blocks are `times` copies of these: for accesses to shared and global."""
-    return _Widened(m, times)
+def widened(m: Machine, times: int, every: int = 1) -> Any:
+    """A machine whose blocks are `times` copies of these: for accesses to shared and global.
+
+    every: only each so many-th lane.
+    """
+    return _Widened(m, times, every)
 
 
 def side_by_side(m: Machine, arrays: list[NDArray[Any]]) -> NDArray[Any]:
@@ -357,19 +412,6 @@ def side_by_side(m: Machine, arrays: list[NDArray[Any]]) -> NDArray[Any]:
     if len(arrays) == 1:
         return arrays[0]
     return np.concatenate([np.broadcast_to(a, (m.B, m.T)) for a in arrays])
-
-
-def rows_of(v: V, rows: slice) -> V:
-    """Some of the blocks of a value."""
-    if isinstance(v, Pack):
-        return make_pack([rows_of(p, rows) for p in v.parts])
-    if isinstance(v, Conc):
-        return Conc(_rows(v.bits, rows), v.w, None if v.defined is None else _rows(v.defined, rows))
-    return Hash(_rows(v.h, rows), v.f if isinstance(v.f, int) else _rows(v.f, rows), v.w)
-
-
-def _rows(a: NDArray[Any], rows: slice) -> NDArray[Any]:
-    return a if a.shape[-2] == 1 else a[..., rows, :]
 
 
 def _pieces(lane: NDArray[np.int64], trans: bool) -> list[tuple[Any, Any, int]]:

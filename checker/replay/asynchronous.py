@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from checker.core import AsyncCopy, Op, Program
 from checker.replay import bulk
-from checker.replay.access import load_many, place, side_by_side, widened
-from checker.replay.facts import Mask
+from checker.replay.access import Lanes, cells_from, place, side_by_side, widened
+from checker.replay.facts import CONC, Mask
+from checker.replay.hashing import TAG
 from checker.replay.machine import Apart, Machine, Step
+from checker.replay.memory import Rows, finer
 from checker.replay.sync import guarded, lanes_of, mbar_at, publish, settle
-from checker.replay.values import V, const, hash_of, merge, split
+from checker.replay.values import V
 
 __all__ = ["step", "together"]
 
@@ -28,16 +30,14 @@ Read = Callable[[Machine], list[V]]
 
 @dataclass(slots=True)
 class Copy:
-    """Cells on their way: flat index, contents, warps, lanes (flat) and group numbers."""
+    """Rows on their way: contents, and each row's warp, lane (flat) and group number."""
 
-    index: NDArray[np.int64]
-    granule: int
+    rows: Rows
     h: NDArray[np.uint64]
     f: NDArray[np.uint32]
     warp: NDArray[np.int32]
     lane: NDArray[np.int64]
     group: NDArray[np.int64]  # -1: not committed
-    line: int
     open: bool = True  # some lane has not committed
 
 
@@ -73,37 +73,22 @@ def _copies_at(m: Machine, attr: AsyncCopy, values: list[list[V]], on: Mask | No
     if len(values) > 1:
         on = None if on is None else side_by_side(m, [on] * len(values))
         m = widened(m, len(values))
-    granule = _granule(m, size)
+    step = _granule(m, size)
     if count is None:
-        _copy(m, to, source, None, on, granule, size // granule, size)
+        _copy(m, to, source, None, on, size, step, size)
         return
     whole = np.asarray(count >= size)
     cut = (count > 0) & ~whole
     if np.any(cut if on is None else cut & on):
-        for at in range(0, size, granule):
-            inside = np.asarray(count >= at + granule)
+        for at in range(0, size, step):
+            inside = np.asarray(count >= at + step)
             partial = (count > at) & ~inside
             if (partial if on is None else partial & on).any():
                 raise m.unsupported("acopy", "a copy's size cuts an element")
-            _copy(m, to + np.uint64(at), source + np.uint64(at), inside, on, granule, 1,
-                  size if at == 0 else granule)
+            _copy(m, to + np.uint64(at), source + np.uint64(at), inside, on, step, step,
+                  size if at == 0 else step)
         return
-    _copy(m, to, source, whole, on, granule, size // granule, size)
-
-
-def _copy(m: Machine, to: NDArray[Any], source: NDArray[Any], inside: Mask | None, on: Mask | None,
-          granule: int, count: int, align: int) -> None:
-    """`count` neighbouring pieces; lanes that are not `inside` get zeros."""
-    zero = const(0, 8 * granule)
-    if inside is None or inside.all():
-        pieces = load_many(m, "global", source, on, 8 * granule, count, align)
-    else:
-        some = inside if on is None else inside & on
-        pieces = [zero] * count
-        if some.any():
-            loaded = load_many(m, "global", source, m.full(some), 8 * granule, count, align)
-            pieces = [merge(inside, v, zero) for v in loaded]
-    _issue(m, to, pieces, on, align)
+    _copy(m, to, source, whole, on, size, step, size)
 
 
 def _granule(m: Machine, size: int) -> int:
@@ -111,46 +96,35 @@ def _granule(m: Machine, size: int) -> int:
     return min(8, size, m.shared.g, *(cells.g for cells in m.memory.regions))
 
 
-def _issue(m: Machine, to: NDArray[Any], pieces: list[V], on: Mask | None, align: int) -> None:
-    line = m.program.sites[m.program.ops[m.pc].site].span.line
-    size = pieces[0].w // 8
-    for cells, block, offset, sub in place(m, "shared", to, on, size * len(pieces), align):
-        if size % cells.g:
-            _refine(m, int(np.gcd(size, cells.g)))
-        each = size // cells.g
-        lanes = m.full(sub) & m.live
-        flat = lanes.reshape(-1).nonzero()[0] % m.lanes
-        n = each * len(pieces)
-        words = np.empty((2, n, len(flat)), dtype=np.uint64)
-        facts = np.empty((n, len(flat)), dtype=np.uint32)
-        for i, v in enumerate(pieces):
-            for j in range(each):
-                h, f = hash_of(split(v, 8 * cells.g * j, 8 * cells.g))
-                words[:, i * each + j] = np.broadcast_to(h, (2, *lanes.shape))[:, lanes]
-                facts[i * each + j] = f if isinstance(f, int) else np.broadcast_to(
-                    f, lanes.shape)[lanes]
-        first = np.broadcast_to(block * cells.stride + offset // cells.g, lanes.shape)[lanes]
-        at = (first + np.arange(n).reshape(-1, 1)).reshape(-1)
-        warp = np.tile(np.broadcast_to(m.warp_id, lanes.shape)[lanes], n)
-        assert cells.pending is not None
-        if m.lanes < m.B * m.T and _twice(at, cells.h.shape[1]):
+def _copy(m: Machine, to: NDArray[Any], source: NDArray[Any], inside: Mask | None, on: Mask | None,
+          size: int, step: int, align: int) -> None:
+    """Issue copies of `size` bytes as cells of `step`; lanes that are not `inside` get zeros."""
+    full = m.full(on) & m.live
+    lane = full.reshape(-1).nonzero()[0] % m.lanes
+    to, source, warp, block = (np.broadcast_to(x, full.shape)[full]
+                               for x in (to, source, m.warp_id, m.block_index))
+    some = None if inside is None else np.broadcast_to(inside, full.shape)[full]
+    if some is None or some.all():
+        _, h, f = cells_from(Lanes(m, block, warp), "global", source, None, size, step, align)
+    else:
+        h = np.empty((2, len(to), size // step), dtype=np.uint64)
+        f = np.full((len(to), size // step), CONC, dtype=np.uint32)
+        h[0], h[1] = TAG, 0
+        if some.any():
+            _, h[:, some], f[some] = cells_from(Lanes(m, block[some], warp[some]), "global",
+                                                source[some], None, size, step, align)
+    for cells, where, offset, sub in place(Lanes(m, block, warp), "shared", to, None, size, align):
+        if sub is not None:
+            where, offset, lane, warp, h, f = (where[sub], offset[sub], lane[sub], warp[sub],
+                                               h[:, sub], f[sub])
+        cells.fit(step)
+        rows = cells.rows(where, offset, size).flat()
+        assert cells.watch is not None
+        if m.lanes < m.B * m.T and cells.twice(rows):
             raise Apart  # which of the operations comes second is to be told
-        cells.check_write(at, words.reshape(2, -1), warp)
-        cells.pending[at] = True
-        _copies(m).append(Copy(at, cells.g, words.reshape(2, -1), facts.reshape(-1), warp,
-                               np.tile(flat, n), np.full(at.size, -1, dtype=np.int64), line))
-
-
-def _twice(index: NDArray[np.int64], size: int) -> bool:
-    """Whether a cell is there more than once."""
-    seen = np.zeros(size, dtype=np.int32)
-    order = np.arange(len(index), dtype=np.int32)
-    seen[index] = order
-    return bool((seen[index] != order).any())
-
-
-def _refine(m: Machine, granule: int) -> None:
-    m.shared.refine(granule)
+        cells.check_write(rows, h, warp)
+        cells.watch.mark(rows, True)
+        _copies(m).append(Copy(rows, h, f, warp, lane, np.full(len(lane), -1, dtype=np.int64)))
 
 
 def _groups(m: Machine) -> NDArray[np.int64]:
@@ -190,31 +164,21 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
 
 
 def _rest(copy: Copy, keep: NDArray[np.bool_]) -> Copy:
-    return Copy(copy.index[keep], copy.granule, copy.h[:, keep], copy.f[keep], copy.warp[keep],
-                copy.lane[keep], copy.group[keep], copy.line, copy.open)
+    return Copy(copy.rows.some(keep), copy.h[:, keep], copy.f[keep], copy.warp[keep],
+                copy.lane[keep], copy.group[keep], copy.open)
 
 
 def _land(m: Machine, copy: Copy, done: NDArray[np.bool_]) -> None:
     """The copied bytes become visible to the thread that waited."""
     cells = m.shared
     part = copy if done.all() else _rest(copy, done)
-    index, h, f, warp = part.index, part.h, part.f, part.warp
-    assert cells.pending is not None
-    if copy.granule != cells.g:
-        from checker.replay.values import Hash
-        times = copy.granule // cells.g
-        whole = Hash(h.reshape(2, 1, -1), f.reshape(1, -1), 8 * copy.granule)
-        for i in range(times):
-            ph, pf = hash_of(split(whole, 8 * cells.g * i, 8 * cells.g))
-            at = index * times + i
-            cells.pending[at] = False
-            agree = cells.put(
-                at, np.broadcast_to(ph, (2, 1, len(at))).reshape(2, -1),
-                np.broadcast_to(np.asarray(pf, dtype=np.uint32), (1, len(at))).reshape(-1), warp)
-            _agree(m, agree)
-        return
-    cells.pending[index] = False
-    _agree(m, cells.put(index, h, f, warp))
+    h, f = part.h, part.f
+    count = part.rows.size // cells.g
+    if count > h.shape[-1]:  # the memory's cells were split since
+        h, f = finer(h, f, part.rows.size // h.shape[-1], count // h.shape[-1])
+    assert cells.watch is not None
+    cells.watch.mark(part.rows, False)
+    _agree(m, cells.put(part.rows, h, f, part.warp))
 
 
 def _agree(m: Machine, agree: bool) -> None:

@@ -72,8 +72,7 @@ class Globals:
         if buffer.alias:
             self.bases[buffer.name] = self.bases[buffer.alias] + buffer.alias_offset
             return
-        cells = Cells(f"buffer {buffer.name}", buffer.size_bytes, buffer.elem_bytes, self._relay,
-                      None)
+        cells = Cells(f"buffer {buffer.name}", buffer.size_bytes, buffer.elem_bytes, self._relay)
         if inputs is not None and buffer.name in inputs:
             cells.fill_bits(np.asarray(inputs[buffer.name]))
         elif buffer.values is not None:
@@ -108,7 +107,7 @@ class Globals:
         if not self.program.data:
             return None
         size = max(d.address + d.size_bytes for d in self.program.data) - MODULE_BASE
-        cells = Cells("module data", size, 1, self._relay, None)
+        cells = Cells("module data", size, 1, self._relay)
         for d in self.program.data:
             at = d.address - MODULE_BASE
             init = (d.init or b"").ljust(d.size_bytes, b"\0")
@@ -120,16 +119,10 @@ class Globals:
     def attach(self, order: Order) -> None:
         """Check order in every buffer that may be written, under this chunk's clocks."""
         for cells, buffer in zip(self.regions, self.owner, strict=True):
-            cells.order = order
-            cells.inside = order.blocks == 1 and self.total_blocks == 1
-            if cells.writer is None and (buffer is None or buffer.role != "in"):
-                cells.track()
-            elif cells.written is None:
-                cells.written = np.zeros(cells.h.shape[1], dtype=bool)
-            if cells.lines is None:
-                cells.lines = np.zeros(cells.h.shape[1], dtype=np.int32)
-        if self.data is not None:
-            self.data.order = order
+            if buffer is None or buffer.role != "in":
+                cells.track(order, self.total_blocks == 1)
+            if cells.written is None:
+                cells.cover()
 
     total_blocks = 1
 
@@ -198,19 +191,16 @@ class Globals:
 def _output(cells: Cells, buffer: Buffer, lines: NDArray[np.int32]) -> Output:
     """Join cells back to elements."""
     assert cells.written is not None
-    times = buffer.elem_bytes // cells.g
+    n, times = buffer.elements, buffer.elem_bytes // cells.g
+    written, h, f = cells.written[: n * times], cells.h[:, : n * times], cells.f[: n * times]
+    lines = lines[: n * times]
     if times == 1:
-        return Output(buffer.name, buffer.dtype, buffer.elem_bytes, cells.written.copy(),
-                      cells.h.copy(), lines.copy())
-    n = buffer.elements
-    parts: list[V] = []
-    for i in range(times):
-        f = cells.f[i::times].reshape(1, n)
-        parts.append(Hash(cells.h[:, i::times].reshape(2, 1, n), f, 8 * cells.g))
+        return Output(buffer.name, buffer.dtype, buffer.elem_bytes, written.copy(), h.copy(),
+                      lines.copy())
+    parts: list[V] = [Hash(h[:, i::times].reshape(2, 1, n), f[i::times].reshape(1, n), 8 * cells.g)
+                      for i in range(times)]
     h, f = hash_of(make_pack(parts))
     return Output(buffer.name, buffer.dtype, buffer.elem_bytes,
-                  np.asarray(cells.written.reshape(n, times).any(axis=1)),
+                  np.asarray(written.reshape(n, times).any(axis=1)),
                   np.ascontiguousarray(np.broadcast_to(h, (2, 1, n)).reshape(2, n)),
                   lines.reshape(n, times).max(axis=1))
-
-

@@ -8,7 +8,7 @@ bytes are pending, and the source of a store is compared again at the wait.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from checker.replay.descriptors import swizzled
 from checker.replay.facts import Mask
 from checker.replay.integers import int_op, isum
 from checker.replay.machine import Machine
-from checker.replay.memory import Cells
+from checker.replay.memory import Cells, Rows
 from checker.replay.sync import Mbar, mbar_at, publish, settle
 from checker.replay.values import Conc, V, bits_of, const, merge
 
@@ -54,10 +54,10 @@ class TensorMap:
 class _Store:
     """A copy out of shared memory that has not been waited for."""
 
-    index: NDArray[np.int64]
+    rows: Rows
     granule: int
     h: NDArray[np.uint64]
-    blocks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    blocks: NDArray[np.int64]
 
 
 def _from_launch(m: Machine, arg: TensorMapArg) -> TensorMap:
@@ -208,14 +208,13 @@ def _complete(m: Machine, bar: NDArray[Any], b: Any, t: Any, size: int, at: Any,
               elem_bytes: int) -> None:
     """The bytes arrive at each issuing lane's mbarrier; they stay pending until a wait."""
     shared = m.shared
-    assert shared.pending is not None
+    assert shared.watch is not None
     for i, (block, thread) in enumerate(zip(b, t, strict=True)):
         one = mbar_at(m, int(block), int(bar[block, thread]) & 0xFFFFFFFF, int(thread))
         publish(m, one, int(block), int(thread) // m.width)
-        first = int(block) * shared.stride + at[i] // shared.g
-        index = (first[:, None] + np.arange(max(1, elem_bytes // shared.g))).reshape(-1)
-        shared.pending[index] = True
-        one.incoming.append([shared, index, shared.g, 0, False])
+        rows = shared.rows(int(block), at[i], elem_bytes).flat()
+        shared.watch.mark(rows, True)
+        one.incoming.append([shared.watch, rows, 0, False])
         one.tx -= size
         settle(one)
 
@@ -223,17 +222,14 @@ def _complete(m: Machine, bar: NDArray[Any], b: Any, t: Any, size: int, at: Any,
 def arrived(m: Machine, bar: Mbar) -> None:
     """Somebody waited for the phase: its bytes are there."""
     for entry in bar.landed:
-        cells, index, granule, number, done = entry
+        watch, rows, number, done = entry
         if done:
             continue
-        entry[4] = True
+        entry[-1] = True
         if number:
-            cells.end_reading(index, granule, number)
-            continue
-        times = granule // cells.g
-        if times > 1:
-            index = (index[:, None] * times + np.arange(times)).reshape(-1)
-        cells.pending[index] = False
+            watch.end_reading(rows, number)
+        else:
+            watch.mark(rows, False)
     bar.landed.clear()
 
 
@@ -273,9 +269,9 @@ def _reduced(m: Machine, name: str, old: V, v: V, width: int) -> V:
 
 def _remember(m: Machine, b: Any, at: Any, size: int) -> None:
     shared = m.shared
-    index = (b.reshape(-1, 1) * shared.stride + at // shared.g).reshape(-1)
+    rows = shared.rows(b.reshape(-1, 1), at, max(size, shared.g)).flat()
     m.extra.setdefault("stores", []).append(
-        _Store(index, shared.g, shared.h[:, index].copy(), np.asarray(b)))
+        _Store(rows, shared.g, shared.take(rows)[0], np.asarray(b)))
 
 
 def _plain(m: Machine, attr: BulkCopy, bits: list[NDArray[Any]], lanes: Mask) -> None:
@@ -325,7 +321,7 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
         if not blocks[s.blocks].all():
             kept.append(s)
             continue
-        if s.granule == shared.g and (shared.h[:, s.index] != s.h).any():
+        if s.granule == shared.g and (shared.take(s.rows)[0] != s.h).any():
             m.report("async-overwrite", "shared memory changes while a bulk store may still read "
                                         "it")
     m.extra["stores"] = kept

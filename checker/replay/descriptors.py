@@ -16,10 +16,10 @@ from checker.core import MatrixOperand
 from checker.replay.facts import Facts, Mask
 from checker.replay.hashing import U64
 from checker.replay.machine import Machine
-from checker.replay.memory import Cells
-from checker.replay.values import V, hash_of
+from checker.replay.memory import Rows
+from checker.replay.values import V
 
-__all__ = ["ELEMENT_BYTES", "addresses", "note_reads", "read", "swizzled"]
+__all__ = ["ELEMENT_BYTES", "addresses", "read", "read_tile", "swizzled"]
 
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _WGMMA = {0: 0, 1: 128, 2: 64, 3: 32}
@@ -34,9 +34,9 @@ def swizzled(address: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     return address ^ (((address >> 7) & bits) << 4)
 
 
-def addresses(desc: NDArray[np.uint64], operand: MatrixOperand, rows: int, cols: int,
-              is_b: bool, unit: str, m: Machine) -> NDArray[np.int64]:
-    """Byte addresses (..., rows, cols) for descriptors (...)."""
+def addresses(desc: NDArray[np.uint64], operand: MatrixOperand, row: NDArray[np.int64],
+              col: NDArray[np.int64], is_b: bool, unit: str, m: Machine) -> NDArray[np.int64]:
+    """Byte addresses (..., rows, cols) of elements (row, col) for descriptors (...)."""
     d = desc.astype(np.uint64)
     start = ((d & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
     leading = (((d >> np.uint64(16)) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
@@ -55,8 +55,6 @@ def addresses(desc: NDArray[np.uint64], operand: MatrixOperand, rows: int, cols:
     if size is None:
         raise m.unsupported("descriptor", f"shared-memory operands of type {operand.type} are not "
                                           "modelled")
-    row = np.arange(rows).reshape(-1, 1)
-    col = np.arange(cols).reshape(1, -1)
     mn, k = (col, row) if is_b else (row, col)
     shape = (*d.shape, 1, 1)
     start, leading, stride = (x.reshape(shape) for x in (start, leading, stride))
@@ -79,40 +77,58 @@ def read(m: Machine, operand: MatrixOperand, desc: V, rows: int, cols: int, is_b
          on: Mask | None, lanes: int, unit: str) -> tuple[U64, Facts]:
     """The operand of every group of `lanes` threads: (2, B, G, rows, cols)."""
     bits = np.broadcast_to(m.known(desc, on, "a matrix descriptor"), (m.B, m.T))
-    groups = m.T // lanes
-    first = bits[:, ::lanes]
+    first, active = bits[:, ::lanes], None
     if on is not None:
         active = m.full(on)[:, ::lanes]
         first = np.where(active, first, first[active][0])
-    at = addresses(first, operand, rows, cols, is_b, unit, m)
-    size = ELEMENT_BYTES[operand.type]
-    h, f = read_cells(m, at.reshape(m.B, -1), size, np.repeat(
-        m.warp_id[:, lanes - 1 :: lanes], rows * cols, axis=1),
-        None if on is None else np.repeat(m.full(on)[:, ::lanes], rows * cols, axis=1))
-    shape = (m.B, groups, rows, cols)
-    return h.reshape(2, *shape), f if isinstance(f, int) else np.broadcast_to(
-        f, (m.B, groups * rows * cols)).reshape(shape)
+    return read_tile(m, operand, first, rows, cols, is_b, unit, m.block_index,
+                     m.warp_id[:, lanes - 1 :: lanes], active)
 
 
-def note_reads(m: Machine, cells: Cells, block: Any, at: NDArray[np.int64], size: int,
-               mask: Mask | None) -> None:
-    """Remember which cells the step being issued reads; `inflight` or `tensor` collect them."""
-    first = block * cells.stride + at // cells.g
-    flat = first.reshape(-1) if mask is None else first[np.broadcast_to(mask, first.shape)]
-    count = max(1, size // cells.g)
-    index = flat if count == 1 else (flat[:, None] + np.arange(count)).reshape(-1)
-    number = m.extra["step"] = m.extra.get("step", 0) + 1
-    m.extra.setdefault("reads", []).append((cells, index, cells.g, number))
-
-
-def read_cells(m: Machine, at: NDArray[np.int64], size: int, warp: Any,
-               mask: Mask | None) -> tuple[U64, Facts]:
-    """Elements of shared memory at (B, X) byte addresses."""
-    outside = (at < 0) | (at + size > m.shared.size_bytes)
-    if outside.any():
+def read_tile(m: Machine, operand: MatrixOperand, desc: NDArray[Any], rows: int, cols: int,
+              is_b: bool, unit: str, block: NDArray[np.int64], warp: Any, mask: Mask | None
+              ) -> tuple[U64, Facts]:
+    """The matrices (2, B, G, rows, cols) of descriptors (B, G), in chunks of 16 bytes."""
+    size = ELEMENT_BYTES.get(operand.type, 1)
+    along_rows = is_b != operand.transposed  # which axis is contiguous
+    each = min(16 // size, rows if along_rows else cols)
+    row = np.arange(0, rows, each if along_rows else 1).reshape(-1, 1)
+    col = np.arange(0, cols, 1 if along_rows else each).reshape(1, -1)
+    at = addresses(desc, operand, row, col, is_b, unit, m)
+    chunk = each * size
+    if (at < 0).any() or (at + chunk > m.shared.size_bytes).any():
         m.report("out-of-bounds", "a matrix operand lies outside shared memory")
         raise m.unsupported("out-of-bounds", "a matrix operand lies outside shared memory")
-    v = m.shared.load(m.block_index, at, 8 * size, mask, warp, size)
-    h, f = hash_of(v)
-    note_reads(m, m.shared, np.broadcast_to(m.block_index, at.shape), at, size, mask)
-    return np.ascontiguousarray(np.broadcast_to(h, (2, *at.shape))), f
+    flat, times = at.reshape(len(at), -1), at[0, 0].size
+    warps = np.repeat(warp, times, axis=1)
+    some = None if mask is None else np.repeat(mask, times, axis=1)
+    m.shared.fit(size)
+    h, f = m.shared.load_cells(block, flat, chunk, some, warps)
+    _note_reads(m, _active(m.shared.rows(block, flat, chunk), some))
+    if m.shared.g < size:
+        h, f = m.shared.joined(h, f, size)
+    h, first = _tiles(h, at.shape, along_rows), int(f.flat[0])
+    return h, first if (f == first).all() else _tiles(f, at.shape, along_rows)
+
+
+def _tiles(chunks: NDArray[Any], grid: tuple[int, ...], along_rows: bool) -> NDArray[Any]:
+    """Chunks (..., lanes, elements) as matrices (..., B, G, rows, cols)."""
+    each = chunks.shape[-1]
+    wide = chunks.reshape(*chunks.shape[:-3], *grid, each)
+    if along_rows:
+        wide = np.moveaxis(wide, -1, -2)
+        return wide.reshape(*wide.shape[:-3], grid[-2] * each, grid[-1])
+    return wide.reshape(*wide.shape[:-2], grid[-1] * each)
+
+
+def _active(rows: Rows, mask: Mask | None) -> Rows:
+    """The rows of the lanes that act, flat."""
+    if mask is None:
+        return rows.flat()
+    return rows.some(np.broadcast_to(mask, rows.at.shape))
+
+
+def _note_reads(m: Machine, rows: Rows) -> None:
+    """Remember what the step being issued reads; `inflight` or `tensor` collect it."""
+    number = m.extra["step"] = m.extra.get("step", 0) + 1
+    m.extra.setdefault("reads", []).append((m.shared.watch, rows, number))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,12 @@ from checker.core import Op
 from checker.replay.facts import PENDING, Mask
 from checker.replay.machine import Machine
 from checker.replay.values import Conc, Hash, Pack, V, lane_hash, make_pack, split
+from checker.replay.watch import Rows, Watch
 
-__all__ = ["Issue", "commit", "issue", "landed_value", "wait"]
+__all__ = ["Issue", "Read", "commit", "issue", "landed_value", "wait"]
+
+
+Read = tuple[Watch, Rows, int]  # what a step reads, and its number
 
 
 @dataclass(slots=True)
@@ -31,7 +34,7 @@ class Issue:
     group: NDArray[np.int32]
     real: dict[int, V] = field(default_factory=dict)
     marked: dict[int, V] = field(default_factory=dict)
-    reads: list[tuple[Any, NDArray[np.int64], int, int]] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
 
 
 def _issues(m: Machine) -> list[Issue]:
@@ -80,8 +83,7 @@ def _ends(v: V) -> list[int]:
     return out
 
 
-def issue(m: Machine, op: Op, on: Mask | None,
-          reads: list[tuple[Any, NDArray[np.int64], int, int]]) -> None:
+def issue(m: Machine, op: Op, on: Mask | None, reads: list[Read]) -> None:
     """Mark the results that were just written and the cells that are read."""
     lanes = m.full(on).copy()
     one = Issue(lanes, np.zeros((m.B, m.T), dtype=np.int32), reads=reads)
@@ -115,11 +117,11 @@ def _end_reads(m: Machine, one: Issue, blocks: NDArray[np.bool_]) -> None:
     """In these blocks every warp that took part has waited."""
     last = m.T - 1 - one.lanes[:, ::-1].argmax(axis=1)  # one of the warps that read
     warps = m.warp_id[np.arange(m.B), last]
-    for i, (cells, index, granule, number) in enumerate(one.reads):
-        ended = blocks[index // (cells.stride * cells.g // granule)]
-        cells.end_reading(index[ended], granule, number)
-        cells.reads_until_now(index[ended], granule, warps)
-        one.reads[i] = (cells, index[~ended], granule, number)
+    for i, (watch, rows, number) in enumerate(one.reads):
+        ended = blocks[watch.blocks(rows)]
+        watch.end_reading(rows.some(ended), number)
+        watch.read_until_now(rows.some(ended), warps)
+        one.reads[i] = (watch, rows.some(~ended), number)
 
 
 def wait(m: Machine, on: Mask | None, pending: int) -> None:

@@ -98,8 +98,8 @@ class Machine:
                 size = max(size, 232448)
         elif self.launch.shared_bytes:
             size = max(size, self.launch.shared_bytes)
-        cells = Cells("shared memory", max(size, 4), 4, self.report, self.order, self.B)
-        cells.track()
+        cells = Cells("shared memory", max(size, 4), 4, self.report, self.B)
+        cells.track(self.order, True)
         return cells
 
     # --- messages ------------------------------------------------------------------------------

@@ -228,8 +228,8 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
     write(m, op, out, fragment, on)
     if attr.unit == "wgmma":
         reads = m.extra.pop("reads", [])
-        for cells, index, _, number in reads:
-            cells.begin_reading(index, number)
+        for watch, rows, number in reads:
+            watch.begin_reading(rows, number)
         inflight.issue(m, op, on, reads)
 
 

@@ -1,8 +1,8 @@
 """Memory of the replay: cells of known bits or tree hashes, with who wrote and read them when.
 
 In: byte offsets per lane and values. Out: values. A memory starts with coarse cells and splits them
-when an access or a stored value needs finer ones; splitting can be undone by a later join. Order
-is checked against `Order` (a vector clock between warps): findings go to the `report` function.
+when an access or a stored value needs finer ones; splitting can be undone by a later join. Cells
+move in aligned rows of up to 16 bytes. Order is checked by `Watch`: findings go to `report`.
 """
 
 from __future__ import annotations
@@ -14,56 +14,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.replay.facts import CONC, EXCH, MNZ, POISON, UNDEF, Mask
-from checker.replay.hashing import TAG, UNDEF_TAG, combine, key, mix
+from checker.replay.hashing import TAG, U64, UNDEF_TAG, combine, key, mix
 from checker.replay.order import Order
 from checker.replay.result import Unsupported
 from checker.replay.values import Conc, Hash, Pack, V, hash_of, make_pack, ones, split
+from checker.replay.watch import Index, Rows, Watch
 
-__all__ = ["Cells", "Report"]
+__all__ = ["Cells", "Report", "Rows", "finer"]
 
 Report = Callable[[str, str], None]
-SEVERAL, STRANGER = -1, -(1 << 20)  # writers: several warps of this block; other blocks
-Index = NDArray[np.int64]
+_ROW = 16  # bytes of the longest row
 
 
 class Cells:
-    """A run of memory, one for each of `blocks`; order is checked after `track`.
-
-    `inside`: only one block can reach a cell, so that a barrier of the block settles everything.
-    """
+    """A run of memory, one for each of `blocks`; what happens to it is noted after `track`."""
 
     def __init__(self, name: str, size_bytes: int, granule: int, report: Report,
-                 order: Order | None = None, blocks: int = 1) -> None:
+                 blocks: int = 1) -> None:
         self.name, self.size_bytes, self.g = name, size_bytes, granule
         self.blocks = blocks
-        self.inside = blocks > 1 or (order is not None and order.blocks == 1)
-        self.stride = -(-size_bytes // granule)  # cells of one block
-        n = max(1, self.stride * blocks)
+        self.block_bytes = -(-max(1, size_bytes) // _ROW) * _ROW
+        n = self.block_bytes // granule * blocks
         self.h = np.zeros((2, n), dtype=np.uint64)
         self.h[0] = UNDEF_TAG
         self.f = np.full(n, UNDEF, dtype=np.uint32)
-        self.report, self.order = report, order
+        self.report = report
+        self.watch: Watch | None = None
+        self.unwatched = False  # for now: the access is checked by itself
         self.written: NDArray[np.bool_] | None = None
-        self.writer: NDArray[np.int32] | None = None  # warp + 1 over all blocks; 0: nobody
-        self.wseq: NDArray[np.int32] | None = None
-        self.rseq: NDArray[np.int32] | None = None  # latest read
-        self.reader: NDArray[np.int32] | None = None  # its warp + 1; -1: several since then
-        self.pending: NDArray[np.bool_] | None = None  # an asynchronous copy is on its way
         self.lines: NDArray[np.int32] | None = None  # the line that wrote each cell last
         self.line = 0
-        self.reading: NDArray[np.int32] | None = None  # by which asynchronous step
         self.read_only = ""  # why nobody may write here
+        self._last: NDArray[np.int32] | None = None
 
-    def track(self) -> None:
-        """Keep the outputs' coverage and the order of accesses."""
-        n = self.h.shape[1]
-        self.written = np.zeros(n, dtype=bool)
-        if self.order is not None:
-            self.writer = np.zeros(n, dtype=np.int32)
-            self.wseq = np.zeros(n, dtype=np.int32)
-            self.rseq = np.zeros(n, dtype=np.int32)
-            self.reader = np.zeros(n, dtype=np.int32)
-            self.pending = np.zeros(n, dtype=bool)
+    def track(self, order: Order, inside: bool) -> None:
+        """Check the order of accesses; inside: only one block can reach a cell."""
+        if self.watch is None:
+            self.watch = Watch(order, inside, self.h.shape[1], self.g, self.block_bytes)
+        else:
+            self.watch.attach(order, inside)
+
+    def cover(self) -> None:
+        """Keep which cells are written, and by which line."""
+        self.written = np.zeros(self.h.shape[1], dtype=bool)
+        self.lines = np.zeros(self.h.shape[1], dtype=np.int32)
 
     # --- granularity ---------------------------------------------------------------------------
 
@@ -72,23 +66,76 @@ class Cells:
         if granule >= self.g:
             return
         times = self.g // granule
-        whole = Hash(self.h.reshape(2, 1, -1), self.f.reshape(1, -1), 8 * self.g)
-        pieces = [hash_of(split(whole, 8 * granule * i, 8 * granule)) for i in range(times)]
-        n = self.h.shape[1]
-        self.h = np.stack([np.broadcast_to(h, (2, 1, n)) for h, _ in pieces],
-                          axis=-1).reshape(2, -1)
-        self.f = np.stack([np.broadcast_to(np.asarray(f, dtype=np.uint32), (1, n))
-                           for _, f in pieces], axis=-1).reshape(-1)
-        for name in ("written", "writer", "wseq", "rseq", "reader", "pending", "lines", "reading"):
+        self.h, self.f = finer(self.h, self.f, self.g, times)
+        for name in ("written", "lines"):
             old = getattr(self, name)
             if old is not None:
                 setattr(self, name, np.repeat(old, times))
-        self.g = granule
-        self.stride *= times
+        if self.watch is not None:
+            self.watch.refine(times)
+        self.g, self._last = granule, None
 
-    def _fit(self, v_bytes: int) -> None:
+    def joined(self, h: Any, f: Any, size: int) -> tuple[Any, Any]:
+        """Contents and facts of elements of `size` bytes, from those of cells."""
+        times = size // self.g
+        parts = [self.value(h[..., i::times].reshape(2, 1, -1), f[..., i::times].reshape(1, -1))
+                 for i in range(times)]
+        shape = (*f.shape[:-1], f.shape[-1] // times)
+        whole, facts = hash_of(make_pack(parts))
+        n = int(np.prod(shape))
+        return (np.broadcast_to(whole, (2, 1, n)).reshape(2, *shape),
+                np.broadcast_to(np.asarray(facts, dtype=np.uint32), (1, n)).reshape(shape))
+
+    def fit(self, v_bytes: int) -> None:
+        """Make `v_bytes` bytes whole cells."""
         if v_bytes % self.g:
             self.refine(int(np.gcd(v_bytes, self.g)))
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def rows(self, block: Any, offset: Index, size: int) -> Rows:
+        """The rows that accesses of `size` bytes reach: numbers (rows of one access, *lanes)."""
+        return self._rows(block * self.block_bytes + offset, size)
+
+    def _rows(self, start: Index, size: int) -> Rows:
+        piece = size
+        if size > self.g:
+            low = int(np.bitwise_or.reduce(start, axis=None)) | size | _ROW
+            piece = max(low & -low, self.g)
+        at = (start // piece)[None]
+        if piece < size:
+            at = at + np.arange(size // piece).reshape(-1, *(1,) * start.ndim)
+        return Rows(at, piece)
+
+    def take(self, rows: Rows) -> tuple[Any, Any]:
+        """Contents (2, *rows, cells) and facts (*rows, cells)."""
+        if rows.size == self.g:
+            return self.h.take(rows.at, axis=1)[..., None], self.f.take(rows.at)[..., None]
+        return (rows.of(self.h, self.g).take(rows.at, axis=1),
+                rows.of(self.f, self.g).take(rows.at, axis=0))
+
+    def twice(self, rows: Rows) -> bool:
+        """Whether some row is there more than once."""
+        if rows.at.size < 2:
+            return False
+        if self._last is None:
+            self._last = np.empty(self.h.shape[1], dtype=np.int32)
+        number = np.arange(rows.at.size, dtype=np.int32)
+        self._last[rows.at] = number  # only what was just written is read
+        return bool((self._last.take(rows.at) != number).any())
+
+    def put(self, rows: Rows, h: Any, f: Any, warp: Any) -> bool:
+        """Write rows (n), contents (2, n, cells), checking order; whether no two disagree."""
+        if self.watch is not None and not self.unwatched:
+            self.check_write(rows, h, warp)
+        view = rows.of(self.h, self.g)
+        view[:, rows.at] = h
+        rows.of(self.f, self.g)[rows.at] = f
+        if self.written is not None:
+            rows.of(self.written, self.g)[rows.at] = True
+        if self.lines is not None:
+            rows.of(self.lines, self.g)[rows.at] = self.line
+        return not (self.twice(rows) and (view[:, rows.at] != h).any())
 
     # --- access --------------------------------------------------------------------------------
 
@@ -100,27 +147,44 @@ class Cells:
     def load_many(self, block: Any, offset: Index, width: int, count: int, mask: Mask | None,
                   warp: Any, align: int) -> list[V]:
         """`count` neighbouring elements of `width` bits."""
-        self._fit(int(np.gcd(width // 8, align)))
-        base = block * self.stride + offset // self.g
+        self.fit(int(np.gcd(width // 8, align)))
+        start = block * self.block_bytes + offset
         if mask is not None:
-            base = _settle(base, mask)
+            start = _settle(start, mask)
+        rows = self._rows(start, width // 8 * count)
+        if self.watch is not None and not self.unwatched:
+            self.check_read(rows, mask, warp)
+        h, f = self.take(rows)
         each = width // 8 // self.g
-        if each * count == 1:
-            if self.writer is not None:
-                self._check_read(base, mask, warp)
-            return [self._cell(self.h.take(base, axis=1), self.f[base])]
-        index = base + np.arange(each * count).reshape(-1, *(1,) * base.ndim)
-        if self.writer is not None:
-            self._check_read(index, mask, warp)
-        h, f = self.h.take(index, axis=1), self.f[index]
-        uniform = int(f.flat[0])
-        cells = [self._cell(h[:, j], f[j]) for j in range(each * count)] if (
-            f != uniform).any() else [self._plain(h[:, j], uniform) for j in range(each * count)]
+        first = int(f.flat[0])
+        cells: list[V]
+        h = _columns(h, 1)
+        if f.size == 1 or (f == first).all():
+            cells = [self._plain(h[:, j], first) for j in range(each * count)]
+        else:
+            f = _columns(f, 0)
+            cells = [self.value(h[:, j], f[j]) for j in range(each * count)]
         if each == 1:
             return cells
         return [make_pack(cells[i * each : (i + 1) * each]) for i in range(count)]
 
-    def _cell(self, h: Any, f: Any) -> V:
+    def load_cells(self, block: Any, offset: Index, size: int, mask: Mask | None, warp: Any
+                   ) -> tuple[U64, NDArray[np.uint32]]:
+        """The cells of `size` bytes at each lane's offset: (2, *lanes, cells), (*lanes, cells)."""
+        start = block * self.block_bytes + offset
+        if mask is not None:
+            start = _settle(start, mask)
+        rows = self._rows(start, size)
+        if self.watch is not None and not self.unwatched:
+            self.check_read(rows, mask, warp)
+        h, f = self.take(rows)
+        if len(rows.at) == 1:
+            return h[:, 0], f[0]
+        return (np.moveaxis(h, 1, -2).reshape(2, *start.shape, -1),
+                np.moveaxis(f, 0, -2).reshape(*start.shape, -1))
+
+    def value(self, h: U64, f: NDArray[np.uint32]) -> V:
+        """One cell of every lane as a value."""
         first = int(f.flat[0])
         if (f == first).all():
             return self._plain(h, first)
@@ -144,36 +208,42 @@ class Cells:
                 at += part.w
                 if at % 8 == 0:
                     step = int(np.gcd(step, at // 8))
-        self._fit(step)
-        base = block * self.stride + offset // self.g
-        count = size // self.g
-        pairs = [hash_of(split(v, 8 * self.g * j, 8 * self.g)) for j in range(count)]
+        self.fit(step)
+        base = block * self.block_bytes + offset
+        pairs = [hash_of(split(v, 8 * self.g * j, 8 * self.g)) for j in range(size // self.g)]
         shape = np.broadcast_shapes(base.shape, np.shape(warp),
                                     () if mask is None else mask.shape,
                                     *(h.shape[1:] for h, _ in pairs))
         on = None if mask is None else np.broadcast_to(mask, shape)
-        lanes = int(np.prod(shape)) if on is None else int(np.count_nonzero(on))
-        index = np.empty((count, lanes), dtype=np.int64)
-        h = np.empty((2, count, lanes), dtype=np.uint64)
-        f = np.empty((count, lanes), dtype=np.uint32)
         start = _pick(base, on, shape)
-        for j, (hj, fj) in enumerate(pairs):
-            index[j] = start + j
-            h[0, j], h[1, j] = _pick(hj[0], on, shape), _pick(hj[1], on, shape)
-            f[j] = fj if isinstance(fj, int) else _pick(fj, on, shape)
         who = _pick(np.asarray(warp), on, shape)
-        flat, many = index.reshape(-1), who if count == 1 else np.tile(who, count)
-        if not self.put(flat, h.reshape(2, -1), f.reshape(-1), many):
+        rows = self._rows(start, size)
+        inner = rows.size // self.g
+        h: Any = np.empty((2, len(pairs) // inner, len(start), inner), dtype=np.uint64)
+        every = {f if isinstance(f, int) else -1 for _, f in pairs}
+        f: Any = every.pop() if len(every) == 1 and -1 not in every else np.empty(
+            h.shape[1:], dtype=np.uint32)
+        for j, (hj, fj) in enumerate(pairs):
+            i, k = divmod(j, inner)
+            h[0, i, :, k], h[1, i, :, k] = _pick(hj[0], on, shape), _pick(hj[1], on, shape)
+            if not isinstance(f, int):
+                f[i, :, k] = fj if isinstance(fj, int) else _pick(fj, on, shape)
+        rows, many = rows.flat(), who if len(rows.at) == 1 else np.tile(who, len(rows.at))
+        h = h.reshape(2, -1, inner)
+        if not isinstance(f, int):
+            f = f.reshape(-1, inner)
+        if not self.put(rows, h, f, many):
             lane = _pick(np.arange(shape[-1]).reshape(1, -1), on, shape)
             place = self._pattern(start, who, lane, size)
-            places = np.concatenate([combine(key(f"part {j}"), place) for j in range(count)],
-                                    axis=-1)
-            self._conflict(flat, h.reshape(2, -1), f.reshape(-1), many, places)
+            parts = np.stack([combine(key(f"part {j}"), place) for j in range(len(pairs))])
+            places = parts.reshape(-1, inner, 2, len(start)).transpose(2, 0, 3, 1)
+            self._conflict(rows, h, np.broadcast_to(np.asarray(f, dtype=np.uint32), h.shape[1:]),
+                           many, places)
 
     def _pattern(self, start: Index, warp: Any, lane: Any, size: int) -> Any:
         """Each lane's part in its warp's store: number, address, and those of all other lanes."""
         lane = lane.astype(np.uint64) % np.uint64(64)
-        byte = start.astype(np.uint64) * np.uint64(self.g)
+        byte = (start % self.block_bytes).astype(np.uint64)
         warps, of = np.unique(warp, return_inverse=True)
         low = np.full(len(warps), np.iinfo(np.uint64).max)
         np.minimum.at(low, of, byte)
@@ -184,20 +254,7 @@ class Cells:
             np.add.at(every[word, 0], of, mine[word, 0])
         return combine(key("lane in its store"), mine, every[..., of])
 
-    def put(self, index: Index, h: Any, f: Any, warp: Any) -> bool:
-        """Write cells (flat arrays), checking order; whether no two lanes disagree."""
-        if self.writer is not None:
-            self.check_write(index, h, warp)
-        self.h[:, index] = h
-        self.f[index] = f
-        if self.written is not None:
-            self.written[index] = True
-        if self.lines is not None:
-            self.lines[index] = self.line
-        return not (index.size > 1 and ((self.h[0].take(index) != h[0]).any()
-                                        or (self.h[1].take(index) != h[1]).any()))
-
-    def _conflict(self, index: Index, h: Any, f: Any, warp: Any, place: Any) -> None:
+    def _conflict(self, rows: Rows, h: Any, f: Any, warp: Any, place: Any) -> None:
         """Lanes write different trees to one cell.
 
         A finding, unless all of them are lanes of one warp and every value comes out of an exchange
@@ -205,6 +262,9 @@ class Cells:
         agree where there is no NaN). Then the cell holds the hardware's pick, which may depend on
         everything about that store: its width, its lanes, where each of them writes and what.
         """
+        count = h.shape[2]
+        index = (rows.at[:, None] * count + np.arange(count)).reshape(-1)
+        h, f, warp = h.reshape(2, -1), f.reshape(-1), np.repeat(warp, count)
         bad = (self.h[:, index] != h).any(axis=0)
         cells, group = np.unique(index, return_inverse=True)
         hit = np.zeros(len(cells), dtype=bool)
@@ -232,138 +292,91 @@ class Cells:
 
     # --- order ---------------------------------------------------------------------------------
 
-    def _check_read(self, index: Index, mask: Mask | None, warp: Any) -> None:
-        assert self.writer is not None
-        assert self.wseq is not None
-        assert self.order is not None
-        assert self.rseq is not None
-        assert self.reader is not None
-        assert self.pending is not None
-        shape = np.broadcast_shapes(index.shape, np.shape(warp),
+    def check_read(self, rows: Rows, mask: Mask | None, warp: Any) -> None:
+        """Report a read of what other warps wrote or copies will write, without their order."""
+        assert self.watch is not None
+        shape = np.broadcast_shapes(rows.at.shape, np.shape(warp),
                                     () if mask is None else mask.shape)
-        full = np.broadcast_to(index, shape)
-        who = np.broadcast_to(warp, shape)
-        if mask is not None:
-            on = np.broadcast_to(mask, shape)
-            full, who = full[on], who[on]
-        else:
-            full, who = full.reshape(-1), who.reshape(-1)
-        if not full.size:
+        on = None if mask is None else np.broadcast_to(mask, shape)
+        rows, who = Rows(_pick(rows.at, on, shape), rows.size), _pick(np.asarray(warp), on, shape)
+        if not rows.at.size:
             return
-        seq = self.wseq[full]
-        if not self.order.settled(seq, self.inside):
-            bad = ~self.order.knows(who, self.writer[full], seq)
-            if bad.any():
-                self.report("race-read", f"a value in {self.name} that another warp wrote is read "
-                                         "with no barrier in between")
-        if self.pending.any() and self.pending[full].any():
+        if self.watch.unordered_writes(rows, who) is not None:
+            self.report("race-read", f"a value in {self.name} that another warp wrote is read "
+                                     "with no barrier in between")
+        if self.watch.on_its_way(rows):
             self.report("async-read", f"{self.name} is read where an asynchronous copy has not "
                                       "been waited for")
-        now = self.order.now
-        old_seq, old = self.rseq[full], self.reader[full]
-        same = (old == who + 1) | (old_seq < now)
-        self.reader[full] = np.where(same, who + 1, -1)
-        if full.size > 1:
-            again = self.reader[full]
-            mixed = (again != who + 1) & (again >= 0)
-            if mixed.any():
-                self.reader[full[mixed]] = -1
-        # a read in an older, unordered epoch by another warp must not be forgotten
-        if not self.order.settled(old_seq, self.inside):
-            lost = (old != 0) & (old != who + 1) & ~self.order.knows(who, old, old_seq)
-            if lost.any():
-                self.reader[full[lost]] = -1
-        self.rseq[full] = now
+        self.watch.read(rows, who)
 
-    def check_write(self, index: Index, h: Any, warp: Any) -> None:
+    def check_write(self, rows: Rows, h: Any, warp: Any) -> None:
         """Report a write that races with what other warps wrote, read or are copying."""
-        assert self.writer is not None
-        assert self.wseq is not None
-        assert self.order is not None
-        assert self.rseq is not None
-        assert self.reader is not None
-        assert self.pending is not None
-        seq = self.wseq[index]
-        if not self.order.settled(seq, self.inside):
-            bad = ~self.order.knows(warp, self.writer[index], seq)
-            if bad.any():
-                differ = (self.h[:, index] != h).any(axis=0)
-                if (bad & differ).any():
-                    self.report("race-write", f"two warps write different values to one byte of "
-                                              f"{self.name} with no barrier in between")
-        rseq = self.rseq[index]
-        if not self.order.settled(rseq, self.inside):
-            reader = self.reader[index]
-            bad = (reader != 0) & ~self.order.knows(warp, reader, rseq)
-            if bad.any():
-                differ = (self.h[:, index] != h).any(axis=0)
-                if (bad & differ).any():
-                    self.report("race-overwrite",
-                                f"{self.name} is overwritten while another warp may still read "
-                                "it (no barrier in between)")
-        if self.pending.any() and self.pending[index].any():
+        assert self.watch is not None
+        bad = self.watch.unordered_writes(rows, warp)
+        if bad is not None and (bad & self._differs(rows, h)).any():
+            self.report("race-write", f"two warps write different values to one byte of "
+                                      f"{self.name} with no barrier in between")
+        bad = self.watch.unordered_reads(rows, warp)
+        if bad is not None and (bad & self._differs(rows, h)).any():
+            self.report("race-overwrite",
+                        f"{self.name} is overwritten while another warp may still read "
+                        "it (no barrier in between)")
+        if self.watch.on_its_way(rows):
             self.report("async-write", f"{self.name} is written where an asynchronous copy is on "
                                        "its way")
-        if self.reading is not None and self.reading[index].any():
+        if self.watch.being_read(rows):
             self.report("async-overwrite", f"{self.name} is written while a matrix step may still "
                                            "read it")
-        self.writer[index] = warp + 1
-        self.wseq[index] = self.order.now
+        self.watch.wrote(rows, warp)
 
-    def begin_reading(self, index: Index, number: int) -> None:
-        """An asynchronous step starts to read these cells."""
-        if self.reading is None:
-            self.reading = np.zeros(self.h.shape[1], dtype=np.int32)
-        self.reading[index] = number
+    def _differs(self, rows: Rows, h: Any) -> NDArray[np.bool_]:
+        return np.asarray((rows.of(self.h, self.g)[:, rows.at] != h).any(axis=0))
 
-    def end_reading(self, index: Index, granule: int, number: int) -> None:
-        """The step is done (a later step may read them still)."""
-        assert self.reading is not None
-        times = granule // self.g
-        if times > 1:
-            index = (index[:, None] * times + np.arange(times)).reshape(-1)
-        mine = self.reading[index] == number
-        self.reading[index[mine]] = 0
-
-    def begin_atomic(self, index: Index, warp: Any) -> None:
+    def begin_atomic(self, rows: Rows, warp: Any) -> None:
         """Atomics come in any order after what other warps wrote before; nothing else may race."""
-        if self.writer is None or self.wseq is None or self.order is None:
-            return
-        last, seq = self.writer[index], self.wseq[index]
-        bad = (last >= 0) & ~self.order.knows(warp, np.maximum(last, 0), seq)
-        if bad.any():
+        if self.watch is not None and self.watch.before_atomic(rows, warp).any():
             self.report("race-write", f"{self.name} is updated by an atomic while another warp's "
                                       "write is not ordered before it")
 
-    def end_atomic(self, index: Index) -> None:
+    def end_atomic(self, rows: Rows) -> None:
         """Later accesses must be ordered after every warp's atomic."""
-        if self.writer is not None and self.wseq is not None and self.order is not None:
-            self.writer[index] = SEVERAL if self.inside else STRANGER
-            self.wseq[index] = self.order.now
-
-    def reads_until_now(self, index: Index, granule: int, warps: NDArray[np.int32]) -> None:
-        """An asynchronous read ended just now, as far as this warp of each block knows."""
-        assert self.rseq is not None
-        assert self.reader is not None
-        assert self.order is not None
-        times = granule // self.g
-        if times > 1:
-            index = (index[:, None] * times + np.arange(times)).reshape(-1)
-        self.rseq[index] = self.order.now
-        self.reader[index] = warps[index // self.stride] + 1
+        if self.watch is not None:
+            self.watch.after_atomic(rows)
 
     # --- initial contents ----------------------------------------------------------------------
 
     def fill_bits(self, bits: Any) -> None:
-        """Set every cell to known bits."""
-        self.h[0] = TAG
-        self.h[1] = np.asarray(bits, dtype=np.uint64) & np.uint64(ones(min(64, 8 * self.g)))
-        self.f[:] = CONC
+        """Set the first cells to known bits."""
+        bits = np.asarray(bits, dtype=np.uint64) & np.uint64(ones(min(64, 8 * self.g)))
+        self.h[0, : len(bits)] = TAG
+        self.h[1, : len(bits)] = bits
+        self.f[: len(bits)] = CONC
 
     def fill_hashes(self, h: Any) -> None:
-        """Set every cell to a leaf."""
-        self.h[:] = h
-        self.f[:] = MNZ
+        """Set the first cells to leaves."""
+        self.h[:, : h.shape[1]] = h
+        self.f[: h.shape[1]] = MNZ
+
+
+def finer(h: Any, f: Any, granule: int, times: int) -> tuple[Any, Any]:
+    """Contents (2, ..., cells) and facts (..., cells) of cells cut in `times` parts each."""
+    whole = Hash(h.reshape(2, 1, -1), f.reshape(1, -1), 8 * granule)
+    width = 8 * granule // times
+    pieces = [hash_of(split(whole, width * i, width)) for i in range(times)]
+    n = f.size
+    shape = (*f.shape[:-1], f.shape[-1] * times)
+    return (np.stack([np.broadcast_to(x, (2, 1, n)) for x, _ in pieces],
+                     axis=-1).reshape(2, *shape),
+            np.stack([np.broadcast_to(np.asarray(x, dtype=np.uint32), (1, n))
+                      for _, x in pieces], axis=-1).reshape(shape))
+
+
+def _columns(a: NDArray[Any], lead: int) -> NDArray[Any]:
+    """Cells of an access, in order, before its lanes: from (lead.., rows, *lanes, cells)."""
+    if a.shape[-1] == 1:
+        return a[..., 0]
+    first = a.transpose(*range(lead + 1), a.ndim - 1, *range(lead + 1, a.ndim - 1))
+    return first.reshape(*a.shape[:lead], -1, *a.shape[lead + 1 : -1])
 
 
 def _pick(a: NDArray[Any], on: Mask | None, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -7,6 +7,7 @@ Threads of one warp are taken to run in program order; different blocks are neve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ class Order:
         self.now = now
         self.clock = np.zeros((blocks, warps, warps), dtype=np.int32)
         self.floor = 0  # everything up to here is ordered inside every block
+        self.before_learning: list[Callable[[], None]] = []  # before some warps, not all, learn
 
     def settled(self, seq: Any, inside: bool) -> bool:
         """Whether all these events are from before a barrier of all warps (`inside` one block)."""
-        if inside or self.blocks == 1:
+        if inside:
             return self.warps == 1 or bool((seq <= self.floor).all())
         return not seq.any()
 
@@ -51,6 +53,7 @@ class Order:
             self.clock[:] = seq
             self.floor = seq
             return
+        self._learn()
         for block in np.nonzero(members.any(axis=1))[0]:
             at = np.nonzero(members[block])[0]
             rows = self.clock[block, at].max(axis=0)
@@ -66,4 +69,9 @@ class Order:
 
     def acquire(self, block: int, warp: int, row: NDArray[np.int32]) -> None:
         """Learn what was published."""
+        self._learn()
         np.maximum(self.clock[block, warp], row, out=self.clock[block, warp])
+
+    def _learn(self) -> None:
+        for call in self.before_learning:
+            call()

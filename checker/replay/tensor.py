@@ -22,7 +22,7 @@ from checker.replay.access import store_to
 from checker.replay.facts import CONC, Facts, Mask
 from checker.replay.hashing import U64, const_hash
 from checker.replay.machine import EMPTY, Machine, Step
-from checker.replay.memory import Cells
+from checker.replay.memory import Cells, Rows
 from checker.replay.sync import lanes_of, mbar_at, publish, settle
 from checker.replay.values import Conc, Hash, V, hash_of
 
@@ -45,9 +45,8 @@ class _Shape:
 
 def _cells(m: Machine) -> Cells:
     if "tmem" not in m.extra:
-        cells = Cells("tensor memory", _LANES * _COLUMNS * 4, 4, m.report, m.order, m.B)
-        cells.inside = True
-        cells.track()
+        cells = Cells("tensor memory", _LANES * _COLUMNS * 4, 4, m.report, m.B)
+        cells.track(m.order, True)
         m.extra["tmem"] = cells
         m.extra["columns"] = np.zeros((m.B, _COLUMNS), dtype=bool)
     return m.extra["tmem"]  # type: ignore[no-any-return]
@@ -215,25 +214,21 @@ def mma(m: Machine, op: Op, values: list[V], on: Mask | None, _model: Any) -> No
                       out_f, (count, len(b), 1)).reshape(count, len(b)).transpose(1, 0), 32)
     cells.store(where, offset, result, None, warp, 4)
     waiting = m.extra.setdefault("uncommitted", {})
-    for block, index in zip(b, _set_pending(cells, b, offset, True), strict=True):
-        waiting.setdefault(int(block), []).append([cells, index, cells.g, 0, False])
-    for read_cells, flat_reads, granule, number in m.extra.pop("reads", []):
-        read_cells.begin_reading(flat_reads, number)
-        owner = flat_reads // read_cells.stride
+    for block, rows in zip(b, _set_pending(cells, b, offset, True), strict=True):
+        waiting.setdefault(int(block), []).append([cells.watch, rows, 0, False])
+    for watch, rows, number in m.extra.pop("reads", []):
+        watch.begin_reading(rows, number)
+        owner = watch.blocks(rows)
         for block in b:
-            waiting[int(block)].append([read_cells, flat_reads[owner == block], granule, number,
-                                        False])
+            waiting[int(block)].append([watch, rows.some(owner == block), number, False])
 
 
-def _set_pending(cells: Cells, b: Any, offset: NDArray[np.int64], value: bool
-                 ) -> NDArray[np.int64]:
+def _set_pending(cells: Cells, b: Any, offset: NDArray[np.int64], value: bool) -> list[Rows]:
     """Mark D's cells of each block; returns them."""
-    assert cells.pending is not None
-    times = 4 // cells.g
-    first = b.reshape(-1, 1) * cells.stride + offset // cells.g
-    index = (first[:, :, None] + np.arange(times)).reshape(len(b), -1)
-    cells.pending[index] = value
-    return np.asarray(index)
+    assert cells.watch is not None
+    rows = cells.rows(b.reshape(-1, 1), offset, 4)
+    cells.watch.mark(rows, value)
+    return [rows.some(np.s_[:, i]).flat() for i in range(len(b))]
 
 
 def _plain(f: NDArray[np.uint32]) -> Facts:
@@ -270,23 +265,17 @@ def _operand(m: Machine, operand: MatrixOperand, desc: NDArray[Any], rows: int, 
              is_b: bool, b: Any, warp: Any) -> tuple[U64, Facts]:
     """A tile (2, blocks, 1, rows, cols) from shared or tensor memory."""
     from checker.replay import identities as ids
+    from checker.replay.rounding import flat, unflat
+    shape = (len(b), 1, rows, cols)
     if operand.source == "tmem":
-        h, f = _packed(m, operand, desc, rows, cols, b, warp)
+        tile = unflat(flat(_packed(m, operand, desc, rows, cols, b, warp),
+                           (len(b), rows * cols)), shape)
     else:
-        at = descriptors.addresses(desc.reshape(-1, 1), operand, rows, cols, is_b, "tcgen05", m)
-        size = descriptors.ELEMENT_BYTES[operand.type]
-        if (at < 0).any() or (at + size > m.shared.size_bytes).any():
-            m.report("out-of-bounds", "a matrix operand lies outside shared memory")
-            raise m.unsupported("out-of-bounds", "a matrix operand lies outside shared memory")
-        v = m.shared.load(b.reshape(-1, 1), at.reshape(len(b), -1), 8 * size, None, warp, size)
-        h, f = hash_of(v)
-        descriptors.note_reads(m, m.shared, np.broadcast_to(
-            b.reshape(-1, 1), (len(b), rows * cols)), at.reshape(len(b), -1), size, None)
+        tile = descriptors.read_tile(m, operand, desc.reshape(-1, 1), rows, cols, is_b, "tcgen05",
+                                     b.reshape(-1, 1), warp, None)
     if operand.neg:
-        h, f = ids.negate((h, f), ids.FLOAT_BITS.get(operand.type, 16))
-    full = np.broadcast_to(h, (2, len(b), rows * cols)).reshape(2, len(b), 1, rows, cols)
-    return full, f if isinstance(f, int) else np.broadcast_to(
-        f, (len(b), rows * cols)).reshape(len(b), 1, rows, cols)
+        return unflat(ids.negate(flat(tile, shape), ids.FLOAT_BITS.get(operand.type, 16)), shape)
+    return tile
 
 
 def _packed(m: Machine, operand: MatrixOperand, address: NDArray[Any], rows: int, cols: int,
@@ -316,7 +305,7 @@ def commit(program: Program, op: Op, read: Callable[[Machine], list[V]]) -> Step
             bar = mbar_at(m, block, at, thread)
             publish(m, bar, block, thread // m.width)
             waiting = m.extra.get("uncommitted", {})
-            waiting[block] = [e for e in waiting.get(block, []) if not e[4]]
+            waiting[block] = [e for e in waiting.get(block, []) if not e[-1]]
             bar.incoming += waiting[block]
             bar.pending -= 1
             settle(bar)

@@ -82,6 +82,17 @@ CASES = {
         "cp.async.wait_group 0;\n" + OTHER + STORE, "race-read",
         "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.commit_group;\n"
         "cp.async.wait_group 0;\n" + BAR + OTHER + STORE),
+    "async-over-an-unordered-read": (
+        LOAD + TO_SHARED + BAR + OTHER + "cp.async.ca.shared.global [%r5], [%rd4+512], 4;\n"
+        "cp.async.wait_all;\n" + STORE, "race-overwrite",
+        LOAD + TO_SHARED + BAR + OTHER + "cp.async.ca.shared.global [%r5+1024], [%rd4+512], 4;\n"
+        "cp.async.wait_all;\n" + STORE),
+    "third-warp-misses-one-of-two-readers": (  # it has met warp 1 at barrier 1, but not warp 0
+        LOAD + TO_SHARED + BAR + "ld.shared.f32 %f2, [%r4];\nsetp.ge.u32 %p1, %r1, 32;\n"
+        "setp.ge.u32 %p2, %r1, 64;\n@%p1 bar.sync 1, 64;\n"
+        "add.f32 %f2, %f2, %f2;\n@%p2 st.shared.f32 [%r4], %f2;\n" + STORE, "race-overwrite",
+        LOAD + TO_SHARED + BAR + "ld.shared.f32 %f2, [%r4];\n" + BAR + "setp.ge.u32 %p2, %r1, 64;\n"
+        "add.f32 %f2, %f2, %f2;\n@%p2 st.shared.f32 [%r4], %f2;\n" + STORE),
     "float-atomic": (LOAD + "red.global.add.f32 [%rd2], %f1;\n", "float-atomic",
                      "ld.global.u32 %r9, [%rd4];\nred.global.add.u32 [%rd2], %r9;\n"),
     "division-by-zero": (  # by the thread's number: thread 0
@@ -112,10 +123,11 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_planted_defect_is_found_and_its_twin_is_clean(name: str) -> None:
     bad, code, good = CASES[name]
-    found = run(bad)
+    threads = 96 if "third-warp" in name else 64
+    found = run(bad, threads)
     assert code in codes(found)
     assert not found.usable
-    clean = run(good)
+    clean = run(good, threads)
     assert not clean.findings
     assert clean.usable
 
@@ -163,6 +175,17 @@ def test_blocks_write_one_element_in_unknown_order() -> None:
             "ld.global.f32 %f1, [%rd7];\nst.global.f32 [%rd2], %f1;\n")
     assert "write-conflict" in codes(run(body, grid=2)) | codes(run(body, grid=2))
     assert run(body, grid=1).usable
+
+
+def test_a_block_reads_what_an_earlier_chunk_of_blocks_wrote() -> None:
+    """The last of 257 one-warp blocks is replayed by itself: block 0 is no less unordered."""
+    body = ("mov.u32 %r9, %ctaid.x;\nmul.wide.u32 %rd6, %r9, 4;\nadd.s64 %rd7, %rd1, %rd6;\n"
+            "add.s64 %rd8, %rd2, %rd6;\nld.global.f32 %f1, [%rd7];\nst.global.f32 [%rd8], %f1;\n"
+            "setp.eq.u32 %p1, %r9, 256;\n@%p1 ld.global.f32 %f1, [{}];\n"
+            "st.global.f32 [%rd8+2048], %f1;\n")
+    launch = {"threads": 32, "elements": 1024, "grid": 257}
+    assert codes(run(body.format("%rd2"), **launch)) == {"race-read"}  # type: ignore[arg-type]
+    assert run(body.format("%rd1"), **launch).usable  # type: ignore[arg-type]
 
 
 def test_deadlock_is_reported() -> None:

@@ -1,0 +1,238 @@
+"""Who wrote and read the cells of a memory when, as far as that may still matter.
+
+In: rows of cells, warps, the clocks of `Order`. Out: which cells an access is not ordered with.
+Accesses are logged; they reach the arrays only when an access comes that a barrier of all warps
+does not separate from them. What a barrier has settled is forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.replay.order import Order
+
+__all__ = ["Index", "Rows", "Watch"]
+
+SEVERAL, STRANGER = -1, -(1 << 20)  # writers: several warps of this block; other blocks
+_LONGEST = 64  # accesses in a log
+Index = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Rows:
+    """Aligned rows of `size` bytes, by their numbers `at` (of any shape)."""
+
+    at: Index
+    size: int
+
+    def flat(self) -> Rows:
+        """The same rows, one after the other."""
+        return Rows(self.at.reshape(-1), self.size)
+
+    def some(self, which: Any) -> Rows:
+        """Some of the rows."""
+        return Rows(self.at[which], self.size)
+
+    def of(self, cells: NDArray[Any], granule: int) -> NDArray[Any]:
+        """An array over cells as one over (all rows, cells of a row)."""
+        return cells.reshape(*cells.shape[:-1], -1, self.size // granule)
+
+
+@dataclass(slots=True)
+class _Access:
+    """Rows that a warp each reached; `only`: nobody else's access counts any longer."""
+
+    rows: Rows
+    warp: NDArray[np.int32]
+    seq: int
+    only: bool = False
+    span: tuple[int, int] | None = None
+
+
+class Watch:
+    """Order of accesses to `count` cells; `inside`: only one block can reach a cell."""
+
+    def __init__(self, order: Order, inside: bool, count: int, granule: int, block_bytes: int
+                 ) -> None:
+        self.g, self.block_bytes = granule, block_bytes
+        self.writer = np.zeros(count, dtype=np.int32)  # warp + 1 over all blocks; 0: nobody
+        self.wseq = np.zeros(count, dtype=np.int32)
+        self.reader = np.zeros(count, dtype=np.int32)  # the latest; -1: several since then
+        self.rseq = np.zeros(count, dtype=np.int32)
+        self.pending = np.zeros(count, dtype=bool)  # an asynchronous copy is on its way
+        self.reading: NDArray[np.int32] | None = None  # by which asynchronous step
+        self.writes: list[_Access] = []
+        self.reads: list[_Access] = []
+        self.last_write = self.last_read = 0  # the newest in the arrays
+        self.attach(order, inside)
+
+    def attach(self, order: Order, inside: bool) -> None:
+        """Go on under the clocks of another chunk of blocks."""
+        self._flush_writes()
+        self.order, self.inside = order, inside
+        order.before_learning.append(self._flush_reads)
+
+    def refine(self, times: int) -> None:
+        """Every cell becomes `times` cells."""
+        for name in ("writer", "wseq", "reader", "rseq", "pending", "reading"):
+            old = getattr(self, name)
+            if old is not None:
+                setattr(self, name, np.repeat(old, times))
+        self.g //= times
+
+    # --- what is not ordered -------------------------------------------------------------------
+
+    def unordered_writes(self, rows: Rows, warp: Any) -> NDArray[np.bool_] | None:
+        """Cells whose last write these warps (a row each) may not rely on: (rows, cells)."""
+        if self._settled(self.last_write) and not self._meets(self.writes, rows):
+            return None
+        self._flush_writes()
+        seq = rows.of(self.wseq, self.g)[rows.at]
+        if self.order.settled(seq, self.inside):
+            return None
+        bad = ~self.order.knows(warp[:, None], rows.of(self.writer, self.g)[rows.at], seq)
+        return bad if bad.any() else None
+
+    def unordered_reads(self, rows: Rows, warp: Any) -> NDArray[np.bool_] | None:
+        """Cells that another warp may still be reading, as far as these warps know."""
+        if self._settled(self.last_read) and not self._meets(self.reads, rows):
+            return None
+        self._flush_reads()
+        seq = rows.of(self.rseq, self.g)[rows.at]
+        if self.order.settled(seq, self.inside):
+            return None
+        reader = rows.of(self.reader, self.g)[rows.at]
+        bad = (reader != 0) & ~self.order.knows(warp[:, None], reader, seq)
+        return bad if bad.any() else None
+
+    def on_its_way(self, rows: Rows) -> bool:
+        """Whether an asynchronous copy to one of these cells has not been waited for."""
+        return bool(self.pending.any() and rows.of(self.pending, self.g)[rows.at].any())
+
+    def being_read(self, rows: Rows) -> bool:
+        """Whether an asynchronous step may still read one of these cells."""
+        return self.reading is not None and bool(rows.of(self.reading, self.g)[rows.at].any())
+
+    # --- what happens --------------------------------------------------------------------------
+
+    def wrote(self, rows: Rows, warp: Any) -> None:
+        """These warps write a row each."""
+        self._log(self.writes, self._flush_writes, _Access(rows, warp, self.order.now))
+
+    def read(self, rows: Rows, warp: Any) -> None:
+        """These warps read a row each."""
+        self._log(self.reads, self._flush_reads, _Access(rows, warp, self.order.now))
+
+    def read_until_now(self, rows: Rows, warps: NDArray[np.int32]) -> None:
+        """An asynchronous read ended just now, as far as this warp of each block knows."""
+        warp = warps[self.blocks(rows)]
+        self._log(self.reads, self._flush_reads, _Access(rows, warp, self.order.now, True))
+
+    def mark(self, rows: Rows, pending: bool) -> None:
+        """A copy to these cells starts, or has been waited for."""
+        rows.of(self.pending, self.g)[rows.at] = pending
+
+    def begin_reading(self, rows: Rows, number: int) -> None:
+        """An asynchronous step starts to read these cells."""
+        if self.reading is None:
+            self.reading = np.zeros(self.writer.shape, dtype=np.int32)
+        rows.of(self.reading, self.g)[rows.at] = number
+
+    def end_reading(self, rows: Rows, number: int) -> None:
+        """The step is done (a later step may read them still)."""
+        assert self.reading is not None
+        view = rows.of(self.reading, self.g)
+        now = view[rows.at]
+        view[rows.at] = np.where(now == number, 0, now)
+
+    def before_atomic(self, rows: Rows, warp: Any) -> NDArray[np.bool_]:
+        """Cells that another warp wrote, other than by an atomic, and these may not rely on it."""
+        self._flush_writes()
+        last = rows.of(self.writer, self.g)[rows.at]
+        seq = rows.of(self.wseq, self.g)[rows.at]
+        return np.asarray((last >= 0) & ~self.order.knows(warp[:, None], np.maximum(last, 0), seq))
+
+    def after_atomic(self, rows: Rows) -> None:
+        """Later accesses must be ordered after every warp's atomic."""
+        self._flush_writes()
+        rows.of(self.writer, self.g)[rows.at] = SEVERAL if self.inside else STRANGER
+        rows.of(self.wseq, self.g)[rows.at] = self.last_write = self.order.now
+
+    def blocks(self, rows: Rows) -> Index:
+        """The block that each row belongs to."""
+        return rows.at // (self.block_bytes // rows.size)
+
+    # --- the logs ------------------------------------------------------------------------------
+
+    def _settled(self, seq: int) -> bool:
+        """Whether nothing up to then can matter any longer."""
+        return seq == 0 or (self.inside and (self.order.warps == 1 or seq <= self.order.floor))
+
+    def _log(self, log: list[_Access], flush: Any, access: _Access) -> None:
+        if self._settled(access.seq):
+            return
+        log.append(access)
+        if not self.inside or len(log) > _LONGEST:
+            flush()
+
+    def _meets(self, log: list[_Access], rows: Rows) -> bool:
+        """Whether an access of the log that is not settled may touch these rows."""
+        while log and self._settled(log[0].seq):
+            del log[0]
+        if not log:
+            return False
+        low, high = self._span(rows)
+        for one in log:
+            if one.span is None:
+                one.span = self._span(one.rows)
+            if one.span[0] < high and low < one.span[1]:
+                return True
+        return False
+
+    def _span(self, rows: Rows) -> tuple[int, int]:
+        """First byte and end inside a block."""
+        if not rows.at.size:
+            return 0, 0
+        at = rows.at % (self.block_bytes // rows.size)
+        return int(at.min()) * rows.size, int(at.max()) * rows.size + rows.size
+
+    def _flush_writes(self) -> None:
+        for one in self.writes:
+            if self._settled(one.seq):
+                continue
+            at = one.rows.at
+            one.rows.of(self.writer, self.g)[at] = one.warp[:, None] + 1
+            one.rows.of(self.wseq, self.g)[at] = self.last_write = one.seq
+        self.writes.clear()
+
+    def _flush_reads(self) -> None:
+        for one in self.reads:
+            if not self._settled(one.seq):
+                self._reach(one)
+        self.reads.clear()
+
+    def _reach(self, one: _Access) -> None:
+        """Bring a read into the arrays."""
+        at, who = one.rows.at, one.warp[:, None] + 1
+        seqs, readers = one.rows.of(self.rseq, self.g), one.rows.of(self.reader, self.g)
+        self.last_read = one.seq
+        if one.only:
+            seqs[at], readers[at] = one.seq, who
+            return
+        old_seq, old = seqs[at], readers[at]
+        readers[at] = np.where((old == who) | (old_seq < one.seq), who, -1)
+        lost = np.zeros(old.shape, dtype=bool)
+        if at.size > 1:
+            again = readers[at]
+            lost |= (again != who) & (again >= 0)
+        # a read in an older, unordered epoch by another warp must not be forgotten
+        if not self.order.settled(old_seq, self.inside):
+            lost |= (old != 0) & (old != who) & ~self.order.knows(one.warp[:, None], old, old_seq)
+        if lost.any():
+            row, cell = np.nonzero(lost)
+            readers[at[row], cell] = -1
+        seqs[at] = one.seq
