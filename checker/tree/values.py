@@ -114,14 +114,23 @@ class Values:
         return self.node(self.pack(parts))
 
     def as_float(self, value: Value) -> Value:
-        """Return a narrow float that was widened with zeros as a pack: what it is, not a number."""
-        atom = value.atom() if isinstance(value, Poly) else None
+        """Return floats that lie side by side in a word as a pack: what it is, not a number.
+
+        However it was put together: widened with zeros, shifted, added up.
+        """
+        if not isinstance(value, Poly):
+            return value
+        atom = value.atom()
         if atom is not None and atom.op == "zext" and atom.poly is not None:
             width, atom = atom.poly.width, atom.poly.atom()
             atom = atom if atom is not None and atom.width == width else None
-        if atom is None or atom.op not in _FLOATS or atom.width >= value.width:
-            return value
-        return self.pack([atom, constant(value.width - atom.width, 0)])
+        if atom is not None:
+            if atom.op not in _FLOATS or atom.width >= value.width:
+                return value
+            return self.pack([atom, constant(value.width - atom.width, 0)])
+        if any(len(m) == 1 and m[0].op in _FLOATS for m in value.terms):
+            return self._as_pack(value) or value
+        return value
 
     # -- widths
     def zext(self, poly: Poly, source: int, width: int) -> Poly:

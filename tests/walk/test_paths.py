@@ -147,3 +147,46 @@ def test_a_block_index_times_its_tile_has_no_sign() -> None:
     assert equal(plain, _quarter("bfe.s32 %r6, %r3, 25, 1;"))
     assert not equal(plain, _quarter("bfe.s32 %r6, %r3, 1, 1;"))
     assert "no-index-wrap" in walked(_quarter("shr.s32 %r6, %r5, 31;")).premises
+
+
+def _pair_behind_a_branch(join: str, part: str, skip: str) -> str:
+    """out[2 i], out[2 i + 1] = a[i] * b[i], a[i] + b[i] where n > 5, 0 and 0 elsewhere."""
+    return text(f"""
+    mad.lo.s32 %r10, %r3, 64, %r2;
+    mul.wide.s32 %rd10, %r10, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd2, %rd10;
+    mul.wide.s32 %rd13, %r10, 8;
+    add.s64 %rd14, %rd3, %rd13;
+    setp.gt.s32 %p1, %r1, 5;
+    @!%p1 bra $L_skip;
+    ld.global.f32 %f1, [%rd11];
+    ld.global.f32 %f2, [%rd12];
+    mul.rn.f32 %f3, %f1, %f2;
+    add.rn.f32 %f4, %f1, %f2;
+    mov.b32 %r11, %f3;
+    mov.b32 %r12, %f4;
+    {join}
+    bra.uni $L_done;
+$L_skip:
+    {skip}
+$L_done:
+    {part}
+    st.global.b32 [%rd14], %r13;
+    st.global.b32 [%rd14+4], %r14;""")
+
+
+IN_TWO = ("mov.b32 %r13, %r11;\n    mov.b32 %r14, %r12;", "",
+          "mov.b32 %r13, 0;\n    mov.b32 %r14, 0;")
+IN_ONE = ("cvt.u64.u32 %rd15, %r11;\n    cvt.u64.u32 %rd16, %r12;\n    shl.b64 %rd16, %rd16, 32;\n"
+          "    or.b64 %rd17, %rd15, %rd16;", "mov.b64 {%r13, %r14}, %rd17;", "mov.b64 %rd17, 0;")
+
+
+def test_a_word_of_two_floats_is_two_floats_behind_a_branch() -> None:
+    assert equal(_pair_behind_a_branch(*IN_TWO), _pair_behind_a_branch(*IN_ONE))
+    for old, new in (("{%r13, %r14}", "{%r14, %r13}"), ("%rd17, 0;", "%rd17, 4294967296;"),
+                     ("%rd16, 32;", "%rd16, 31;"), ("%rd16, %r12", "%rd16, %r11")):
+        wrong = tuple(p.replace(old, new) for p in IN_ONE)
+        assert wrong != IN_ONE
+        assert not same(walked(_pair_behind_a_branch(*IN_TWO)),
+                        walked(_pair_behind_a_branch(*wrong)))[0]
