@@ -16,7 +16,7 @@ from typing import Any
 import xxhash
 
 from checker import knobs
-from checker.assume import assumed, contradicted, positions
+from checker.assume import Block, assumed, contradicted, positions, sized
 from checker.contract import contract
 from checker.core import Program
 from checker.errors import LaunchError, SamebitsError, Span
@@ -72,9 +72,25 @@ def program_of(text: str, *, isa: str | None = None, kernel: str | None = None,
 
 @lru_cache(maxsize=8)
 def _walked(text: str, isa: str | None, kernel: str | None, file: str,
-            assume: tuple[str, ...] = (), divisible: tuple[str, ...] = ()) -> WalkResult:
+            assume: tuple[str, ...] = (), divisible: tuple[str, ...] = (),
+            block: Block | None = None, at_block: bool = False) -> WalkResult:
+    """Walk a kernel; at one block size (of its launches, `block`) where it must know one.
+
+    at_block: also where it need not, so that it compares with a kernel that must.
+    """
     program = program_of(text, isa=isa, kernel=kernel, assume=assume, file=file)
-    return walk(program, divisible=divisible)
+    at_size = sized(program, block)
+    if at_size is None or not at_block:
+        result = walk(program, divisible=divisible)
+        if at_size is None or result.modelled:
+            return result
+    return replace(walk(at_size, divisible=divisible), program=program)
+
+
+def _block_of(launches: Iterable[LaunchFacts | None]) -> Block | None:
+    """The block size that all launches have, if that is one."""
+    blocks = {None if facts is None else Launch.from_json(facts).block for facts in launches}
+    return blocks.pop() if len(blocks) == 1 else None
 
 
 def sign(text: str, *, isa: str | None = None, kernel: str | None = None,
@@ -136,13 +152,15 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
     """Decide whether two kernels return the same bits.
 
     launch_b defaults to launch_a. Where the canonical forms differ, they are compared once more
-    under what either kernel shows of sizes (premise `divisible`). strict: an ambiguous contraction
+    under what either kernel shows of sizes (premise `divisible`) and at the block sizes of the
+    launches or launch bounds (premise `block`). strict: an ambiguous contraction
     is not taken as a premise. assume: what is declared of arguments, such as `pow2:sa,sw`; no
     witness is looked for then.
     """
     declared = positions(assume, None if launch_a is None else Launch.from_json(launch_a))
-    one = _walked(a, isa_a, kernel_a, file_a, declared)
-    two = _walked(b, isa_b, kernel_b, file_b, declared)
+    sized_a, sized_b = _block_of([launch_a]), _block_of([launch_b or launch_a])
+    one = _walked(a, isa_a, kernel_a, file_a, declared, block=sized_a)
+    two = _walked(b, isa_b, kernel_b, file_b, declared, block=sized_b)
     sig_a, sig_b = signature(one), signature(two)
     premises = set(sig_a.premises) | set(sig_b.premises)
     reasons = _refusals(sig_a, "first") + _refusals(sig_b, "second")
@@ -151,7 +169,10 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
         reasons.append(Reason("contraction", "a contractable pair may be fused by the assembler"))
     if reasons:
         return _verdict("unproved", "", premises, reasons, sig_a, sig_b)
-    broken = _broken_premises(premises, launch_a, launch_b)
+    broken = [*_broken_premises(_without_block(premises), launch_a, launch_b),
+              *_broken_premises(set(sig_a.premises) - _without_block(premises), launch_a),
+              *_broken_premises(set(sig_b.premises) - _without_block(premises),
+                                launch_b or launch_a)]
     if broken and declared:
         return _verdict("unproved", "", premises, broken, sig_a, sig_b)
     if not broken and normalised_text(one.program) == normalised_text(two.program):
@@ -161,11 +182,12 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
     if proved and not broken:
         return _verdict("equal", "static", premises, [], sig_a, sig_b)
     sizes = tuple(sorted({*one.shows, *two.shows}))
-    if sizes and not proved and one.modelled and two.modelled:
-        again = (_walked(a, isa_a, kernel_a, file_a, declared, sizes),
-                 _walked(b, isa_b, kernel_b, file_b, declared, sizes))
+    if (sizes or "same-block" in premises) and not proved and one.modelled and two.modelled:
+        again = (_walked(a, isa_a, kernel_a, file_a, declared, sizes, sized_a, True),
+                 _walked(b, isa_b, kernel_b, file_b, declared, sizes, sized_b, True))
         assumed_too = premises.union(*(w.premises for w in again))
-        if same(*again)[0] and not _broken_premises(assumed_too, launch_a, launch_b):
+        if same(*again)[0] and not _broken_premises(
+                _without_block(assumed_too), launch_a, launch_b):
             return _verdict("equal", "static", assumed_too, [], sig_a, sig_b)
     if launch_a is None:
         return _verdict("unproved", "", premises, differences, sig_a, sig_b)
@@ -225,6 +247,11 @@ def _parameter_reasons(a: Program, b: Program) -> list[Reason]:
         return [Reason("parameters-differ",
                        f"{len(shape_a)} parameters against {len(shape_b)}")]
     return []
+
+
+def _without_block(premises: Iterable[str]) -> set[str]:
+    """The premises that both launches must keep: each kernel has a block size of its own."""
+    return {code for code in premises if not code.startswith("block:")}
 
 
 def _broken_premises(premises: Iterable[str], *launches: LaunchFacts | None) -> list[Reason]:
@@ -371,7 +398,7 @@ def examine(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] |
     is replayed.
     """
     walked = _walked(kernel.text, kernel.isa, kernel.kernel, kernel.name,
-                     divisible=tuple(divisible))
+                     divisible=tuple(divisible), block=_block_of(kernel.launches))
     signed = signature(walked)
     parameters = tuple((p.size_bytes, p.pointer) for p in walked.program.params)
     broken = [r for launch in kernel.launches

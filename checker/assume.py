@@ -1,8 +1,9 @@
-"""What a caller declares about arguments: `pow2:sa,sw`, and which kernels and launches it fits.
+"""What a caller declares: `pow2:sa,sw` of arguments, `block:128` of a launch; where it fits.
 
 In: declarations as text, a program, launch facts. Out: the program under these assumptions, with
 the premise that lists them. An argument is named by its parameter's name, by its buffer's name in
-the launch facts, or by its position (`arg3`, from 0). Raises UsageError for anything else.
+the launch facts, or by its position (`arg3`, from 0). A block size is declared of kernels whose
+text fixes none. Raises UsageError for anything else.
 """
 
 from __future__ import annotations
@@ -15,14 +16,24 @@ from checker.core import Program
 from checker.errors import UsageError
 from checker.launch import Buffer, Launch, Scalar, float_bits
 
-__all__ = ["assumed", "contradicted", "positions"]
+__all__ = ["assumed", "contradicted", "positions", "sized"]
+
+Block = tuple[int, int, int]
 
 _FORM = re.compile(r"pow2:([\w.$]+(?:,[\w.$]+)*)")
+_BLOCK = re.compile(r"block:([1-9]\d{0,3})(?:x([1-9]\d{0,3}))?(?:x([1-9]\d{0,3}))?")
 
 
 def assumed(program: Program, declared: Sequence[str]) -> Program:
-    """Return the program under what is declared of its arguments."""
-    found = frozenset(_position(program, name) for text in declared for name in _names(text))
+    """Return the program under what is declared of its arguments and of its block."""
+    blocks = {block for text in declared if (block := _block(text)) is not None}
+    if len(blocks) > 1:
+        raise UsageError("cannot assume several block sizes at once\n  hint: write one block:X, "
+                         "block:XxY or block:XxYxZ")
+    for block in blocks:
+        program = _declared(program, block)
+    found = frozenset(_position(program, name) for text in declared if _block(text) is None
+                      for name in _names(text))
     if not found:
         return program
     code = "pow2:" + ",".join(f"arg{i}" for i in sorted(found))
@@ -33,12 +44,32 @@ def positions(declared: Iterable[str], launch: Launch | None) -> tuple[str, ...]
     """Return the declarations with the buffer names of launch facts replaced by positions."""
     table = {} if launch is None else {
         arg.name: f"arg{i}" for i, arg in enumerate(launch.args) if isinstance(arg, Buffer)}
-    return tuple("pow2:" + ",".join(table.get(name, name) for name in _names(text))
+    return tuple(text if _block(text) is not None else
+                 "pow2:" + ",".join(table.get(name, name) for name in _names(text))
                  for text in declared)
 
 
+def sized(program: Program, block: Block | None) -> Program | None:
+    """Return the program at a block size that its text does not fix; None: none is known.
+
+    block: what the launch facts give. Without them a text that asks for no more than some block
+    (`.maxntid`) and never reads its size is taken to be launched with that one.
+    """
+    if program.block is not None:
+        return None
+    if block is not None:
+        return _at(program, block)
+    reads = any(op.name == "special" and str(op.attr).startswith("ntid") for op in program.ops)
+    if program.max_block is None or reads:
+        return None
+    return _at(program, program.max_block)
+
+
 def contradicted(code: str, launch: Launch) -> str:
-    """Why launch facts contradict a premise `pow2:argN,...`, empty where they do not."""
+    """Why launch facts contradict a premise `pow2:...` or `block:...`, empty where they do not."""
+    block = _block(code)
+    if block is not None and launch.block not in (None, block):
+        return f"the block is {_code(launch.block or block).removeprefix('block:')}"
     if not code.startswith("pow2:"):
         return ""
     for name in _names(code):
@@ -57,11 +88,37 @@ def contradicted(code: str, launch: Launch) -> str:
     return ""
 
 
+def _block(text: str) -> Block | None:
+    """The block size that `block:X`, `block:XxY` or `block:XxYxZ` declares, else None."""
+    hit = _BLOCK.fullmatch(text.replace(" ", ""))
+    return None if hit is None else (int(hit[1]), int(hit[2] or 1), int(hit[3] or 1))
+
+
+def _code(block: Block) -> str:
+    return "block:" + "x".join(map(str, block))
+
+
+def _at(program: Program, block: Block) -> Program:
+    return replace(program, block=block, premises=program.premises | {_code(block)})
+
+
+def _declared(program: Program, block: Block) -> Program:
+    """The program at a declared block size, where its text leaves the size open."""
+    said = _code(block)
+    most = program.max_threads
+    if program.block not in (None, block):
+        raise UsageError(f"cannot assume {said}: the text of {program.name} fixes "
+                         f"{_code(program.block or block)}")
+    if most is not None and block[0] * block[1] * block[2] > most:
+        raise UsageError(f"cannot assume {said}: {program.name} takes {most} threads at most")
+    return program if program.block else _at(program, block)
+
+
 def _names(text: str) -> list[str]:
     hit = _FORM.fullmatch(text.replace(" ", ""))
     if hit is None:
         raise UsageError(f"cannot assume `{text}`\n  hint: write pow2:ARGUMENT[,ARGUMENT...], "
-                         "as in pow2:sa,sw")
+                         "as in pow2:sa,sw, or a block size, as in block:128 or block:16x16")
     return hit[1].split(",")
 
 

@@ -328,7 +328,8 @@ class DataBlock:
 class Program:
     """A kernel as core operations.
 
-    block: (x, y, z) where the text fixes it (`.reqntid`), else None; max_threads from `.maxntid`.
+    block: (x, y, z) where the text fixes it (`.reqntid`), else None; max_threads: the most
+    that the text allows, max_block: the largest by dimension (`.maxntid`).
     Branch targets are operation indices; index len(ops) means the end. `calls` are inlined.
     static_shared_bytes: shared variables sit at [0, n); dynamic shared memory starts at
     `dynamic_shared_base`. premises: short codes that lowering already rests on.
@@ -355,6 +356,7 @@ class Program:
     findings: tuple[tuple[int, str], ...] = ()
     file: str = "<text>"
     powers_of_two: frozenset[int] = frozenset()
+    max_block: tuple[int, int, int] | None = None
 
 
 # --- the operator table -----------------------------------------------------------------------

@@ -15,6 +15,8 @@ PREMISES: Mapping[str, str] = {
     "48-bit-pointers": "a pointer's upper 16 bits are zero",
     "approx-unit": "an approximate function returns the same bits on every chip with the same "
     "unit",
+    "block": "a kernel whose text fixes no block size is launched with blocks of this one: as "
+    "declared, as the launch facts have it, or else as large as its launch bounds allow",
     "buffer-range-whole": "a buffer's record count is a multiple of each wide access to it",
     "buffer-reach": "a buffer whose descriptor spans 2 GiB is smaller than that, as the compiler "
     "was told: what a mask lets through is within range",

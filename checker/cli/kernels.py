@@ -41,7 +41,8 @@ Kernel = Annotated[
 Isa = Annotated[str | None, typer.Option("--isa", help="ptx or gcn; guessed where not given.")]
 Assume = Annotated[
     list[str] | None,
-    typer.Option("--assume", help="pow2:sa,sw: these arguments hold powers of two (a premise).")]
+    typer.Option("--assume", help="A premise: pow2:sa,sw (these arguments hold powers of two), "
+                 "block:128 or block:16x16 (the block size, where the text fixes none).")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Sign anew, store nothing.")]
 Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="Assembly; `-` reads stdin.")]
 

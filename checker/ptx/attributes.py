@@ -9,7 +9,9 @@ import re
 
 from checker.ptx.plans import integer
 
-__all__ = ["KNOWN", "block_size", "clustered", "max_threads", "target_of"]
+__all__ = ["KNOWN", "block_size", "clustered", "max_block", "target_of"]
+
+Block = tuple[int, int, int]
 
 KNOWN = frozenset((
     ".visible", ".extern", ".weak", ".common", ".reqntid", ".maxntid", ".minnctapersm",
@@ -24,9 +26,17 @@ def target_of(words: str) -> str:
     return match.group(0) if match else words
 
 
-def block_size(attributes: dict[str, tuple[str, ...]]) -> tuple[int, int, int] | None:
+def block_size(attributes: dict[str, tuple[str, ...]]) -> Block | None:
     """The block size that `.reqntid` fixes, or None."""
-    sizes = attributes.get(".reqntid")
+    return _block(attributes.get(".reqntid"))
+
+
+def max_block(attributes: dict[str, tuple[str, ...]]) -> Block | None:
+    """The largest block that the text allows (`.maxntid`, `.reqntid`), or None."""
+    return _block(attributes.get(".maxntid") or attributes.get(".reqntid"))
+
+
+def _block(sizes: tuple[str, ...] | None) -> Block | None:
     if not sizes:
         return None
     x, y, z = (*(integer(s) for s in sizes[:3]), 1, 1)[:3]
@@ -39,14 +49,3 @@ def clustered(attributes: dict[str, tuple[str, ...]]) -> bool:
     if sizes is None:
         return ".explicitcluster" in attributes
     return any(integer(s) != 1 for s in sizes)
-
-
-def max_threads(attributes: dict[str, tuple[str, ...]]) -> int | None:
-    """The most threads a block may have (`.maxntid`, `.reqntid`), or None."""
-    sizes = attributes.get(".maxntid") or attributes.get(".reqntid")
-    if not sizes:
-        return None
-    product = 1
-    for size in sizes:
-        product *= integer(size)
-    return product

@@ -8,6 +8,7 @@ to a label that does not exist.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -24,7 +25,7 @@ from checker.core import (
     Source,
 )
 from checker.errors import Diagnostic, InputError, Span
-from checker.ptx.attributes import KNOWN, block_size, clustered, max_threads, target_of
+from checker.ptx.attributes import KNOWN, block_size, clustered, max_block, target_of
 from checker.ptx.calls import call_parts, reachable, whole_accesses
 from checker.ptx.context import Line, Refuse, Row, find_row
 from checker.ptx.layout import align_up, lay_out
@@ -144,9 +145,11 @@ class _Lowering:
         self._drop_policies()
         if self.diagnostics:
             raise InputError(self.diagnostics)
+        largest = max_block(self.kernel.attributes)
         return Program(
             name=self.kernel.name, isa="ptx", target=self.target, warp_size=32, block=self.block,
-            max_threads=max_threads(self.kernel.attributes), params=params, ops=tuple(self.ops),
+            max_threads=None if largest is None else math.prod(largest), max_block=largest,
+            params=params, ops=tuple(self.ops),
             reg_widths=tuple(self.widths), reg_names=tuple(self.names), sites=tuple(self.sites),
             data=self.layout.data, static_shared_bytes=self.layout.static_shared_bytes,
             dynamic_shared_base=self.layout.dynamic_shared_base, local_bytes=self.local_bytes,

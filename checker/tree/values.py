@@ -48,19 +48,10 @@ class Values:
         if value.op == "int" and value.poly is not None:
             return value.poly
         if value.op == "pack":
-            return self._pack_poly(value, width)
+            return self._pack_sum(value.args, width)
         if value.op == "select":
             return self._select_poly(value, width)
         return Poly(width, {(value,): 1})
-
-    def _pack_poly(self, node: Node, width: int) -> Poly:
-        total, at = Poly(width, {}), 0
-        for part in node.args:
-            piece = self.poly(part, part.width)
-            wide = self.zext(piece, part.width, width)
-            total = total.add(wide.scale(1 << at))
-            at += part.width
-        return total
 
     def _select_poly(self, node: Node, width: int) -> Poly:
         p, a, b = node.args
@@ -394,12 +385,13 @@ class Values:
         nodes = [self.node(p) for p in flat]
         return self.forest.make("pack", width=width, args=nodes, low=0, high=(1 << width) - 1)
 
-    def _pack_sum(self, parts: Sequence[Value], width: int) -> Value:
+    def _pack_sum(self, parts: Sequence[Value], width: int) -> Poly:
+        """Parts side by side as a sum; of the last one nothing is cut off that is still there."""
         total, at = Poly(width, {}), 0
         for part in parts:
-            total = total.add(self.zext(self.poly(part, part.width), part.width, width)
-                              .scale(1 << at))
+            wide = self.zext(self.poly(part, part.width), part.width, width).scale(1 << at)
             at += part.width
+            total = total.add(self.uncut(wide) if at == width else wide)
         return total
 
     def _join(self, low: Value, high: Value) -> Value | None:

@@ -37,6 +37,11 @@ _REACH = 0x7FFFFFE0  # the last place in a buffer that spans 2 GiB, or a few byt
 MAX_CELLS = 40_000_000  # hashes of 16 bytes: nodes times lanes
 
 
+#: why a kernel whose text leaves its block size open cannot be followed any further
+UNSIZED = ("the text fixes no block size: declare it, as in `--assume block:128`, or give launch "
+           "facts")
+
+
 class Engine:
     """One walk over one program."""
 
@@ -46,6 +51,7 @@ class Engine:
         block = program.block
         total = block[0] * block[1] * block[2] if block else 1
         self.known_block = block is not None and total <= MAX_LANES
+        self.unknown = UNSIZED if block is None else "the block has too many threads"
         self.lanes = total if self.known_block else 1
         self.forest = Forest(self.lanes, min(max_nodes, max(60_000, MAX_CELLS // self.lanes)),
                              divisible)

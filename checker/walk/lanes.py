@@ -93,7 +93,7 @@ class LaneOps:
 
     def _lanes_known(self, op: Op) -> bool:
         if not self.engine.known_block:
-            self.engine.opaque(op, "an exchange between lanes of a block of unknown size")
+            self.engine.opaque(op, f"an exchange between lanes: {self.engine.unknown}")
             return False
         return True
 
@@ -120,13 +120,15 @@ class LaneOps:
             return
         warp = engine.program.warp_size
         source = self.index // warp * warp + table % warp
+        here = source < engine.lanes  # the last warp may be a part of one
         source = np.minimum(source, engine.lanes - 1)
         if isinstance(value, Node) and value.width == 1:
             moved: Value = engine.forest.gather(value, source)
         else:
             moved = engine.values.gather(value, source)
-        if not bool(active[source][active].all()):
-            pick = np.where(active[source], 0, 1).astype(np.int64)
+        here &= active[source]
+        if not bool(here[active].all()):
+            pick = np.where(here, 0, 1).astype(np.int64)
             moved = engine.values.mux(pick, [moved, engine.values.undefined(value.width)])
         engine.put(op.dst[0], moved)
 
@@ -194,8 +196,10 @@ class LaneOps:
 
     def _lanebit(self, op: Op) -> None:
         engine = self.engine
+        if not self._lanes_known(op):
+            return
         value = engine.source(op.src[0])
-        bit = self._bit_of(engine.values.poly(value, value.width)) if engine.known_block else None
+        bit = self._bit_of(engine.values.poly(value, value.width))
         if bit is None:
             engine.opaque(op, "a bit of a lane mask that is not known")
             return
@@ -217,9 +221,11 @@ class LaneOps:
 
     def _elect(self, op: Op) -> None:
         engine = self.engine
+        if not self._lanes_known(op):
+            return
         table = self._literal(engine.source(op.src[0]))
         active = self.active()
-        if table is None or active is None or not engine.known_block:
+        if table is None or active is None:
             engine.opaque(op, "an election among lanes that are not known")
             return
         lane = self.index % engine.program.warp_size
@@ -240,6 +246,8 @@ class LaneOps:
     def _redux(self, op: Op) -> None:
         """A warp-wide integer reduction: the same operation over gathers."""
         engine = self.engine
+        if not self._lanes_known(op):
+            return
         kind, dtype = op.attr
         value = engine.source(op.src[0])
         mask = self._literal(engine.source(op.src[1]))
@@ -247,7 +255,7 @@ class LaneOps:
         full = (1 << warp) - 1
         names = {"add": "iadd", "and": "iand", "or": "ior", "xor": "ixor",
                  "min": f"imin_{dtype[0]}", "max": f"imax_{dtype[0]}"}
-        if not engine.known_block or mask is None or not bool((mask == full).all()) \
+        if mask is None or not bool((mask == full).all()) \
                 or engine.lanes % warp or kind not in names or (dtype[0] not in "us" and kind in (
                     "min", "max")):
             engine.opaque(op, "a reduction over a part of a warp")

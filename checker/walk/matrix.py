@@ -69,8 +69,11 @@ class MatrixOps:
         engine = self.engine
         attr: Mma = op.attr
         model = step_model(attr)
+        if not engine.known_block:
+            engine.opaque(op, f"a matrix step: {engine.unknown}")
+            return
         mask, rest = engine.memory.active()
-        known = engine.known_block and engine.lanes % attr.lanes == 0 and bool(mask.all()) \
+        known = engine.lanes % attr.lanes == 0 and bool(mask.all()) \
             and rest.uniform and attr.c.source == "regs" and attr.blocks == 1
         if model is None or not known or attr.a.source == "tmem" or attr.c.fragment is None:
             engine.opaque(op, "a matrix step that is not modelled")

@@ -290,8 +290,10 @@ class MemoryOps:
         self.shared.store(literal, value, mask, None if everywhere else path)
 
     def _shared_address(self, at: Poly, op: Op) -> Any:
+        if not self.engine.known_block:
+            raise GiveUp("shared-address", f"a shared address: {self.engine.unknown}", op.site)
         literal = self._literal(at)
-        if literal is None or not self.engine.known_block:
+        if literal is None:
             raise GiveUp("shared-address", "a shared address that is not literal in each lane",
                          op.site)
         if bool((literal < 0).any()) or bool((literal > 1 << 20).any()):

@@ -98,7 +98,9 @@ class TileOps:
     def _actors(self, op: Op) -> tuple[list[int], Node]:
         """Return the lanes that issue an operation and the condition under which they do."""
         mask, rest = self.engine.memory.active()
-        if not self.engine.known_block or not rest.uniform:
+        if not self.engine.known_block:
+            raise GiveUp("tensor-copy", f"a bulk copy: {self.engine.unknown}", op.site)
+        if not rest.uniform:
             raise GiveUp("tensor-copy", "lanes that issue a bulk copy are not known", op.site)
         return np.flatnonzero(mask).tolist(), rest
 

@@ -220,6 +220,8 @@ def test_compressed_manifests_are_read(run: Run, write: Write) -> None:
         out.write(row + "\n")
     with lzma.open(path.parent / "other.jsonl.xz", "wt") as out:
         out.write('{"digest": "00"}\n')
+    with lzma.open(path.parent / "table.jsonl.xz", "wt") as out:
+        out.write('{"text": "3a7f76f3e77912c2", "classes": []}\n')
     data = json.loads(run("coverage", path.parent, "--json").output)
     assert (data["kernels"], data["modelled"], data["errors"]) == (2, 3, [])
     (path.parent / "broken.jsonl.xz").write_bytes(b"no archive")
