@@ -27,6 +27,7 @@ from checker.replay.facts import (
     known_lanes,
     pop_forms,
     push_form,
+    top_clear,
 )
 from checker.replay.folding import fold_lanes, fold_scalar
 from checker.replay.hashing import U64, combine, combine_all, flip, key, representative, symmetric
@@ -238,6 +239,14 @@ def compare(cmp: Compare, a: HF, b: HF, integer: bool) -> HF:
     base, swap, neg = (_INT_BASE if integer else _BASE)[cmp.cond]
     if swap:
         a, b = b, a
+    if integer and base == "lt" and cmp.type[0] == "s":
+        whole = _base_compare(cmp, base, neg, a, b, integer)
+        width = int(cmp.type[1:])
+        clear = np.asarray(top_clear(a, width) & top_clear(b, width)) != 0
+        if not clear.any():
+            return whole
+        part = _base_compare(replace(cmp, type=f"u{width}"), base, neg, a, b, integer)
+        return choose(clear, part, whole)
     if not integer and cmp.denorm == "keep":
         for lanes, src, x, y in _narrow_pairs(a, b, cmp.type):
             a = choose(lanes, x, a)
@@ -273,6 +282,7 @@ def _select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
     first, second = np.where(neg, y[0], x[0]), np.where(neg, x[0], y[0])
     h = combine_all(key(f"select {width}"), [rep, first, second])
     facts: Facts = poison(c[1], x[1], y[1]) | ((x[1] | y[1]) & MNZ) | (x[1] & y[1] & QUIET)
+    facts = facts | (top_clear(x, width) & top_clear(y, width))
     if known_lanes(x) is not False or known_lanes(y) is not False:
         facts = facts | MNZ
     out: HF = (h, facts)

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from checker.replay.hashing import U64, key
 
 __all__ = [
-    "CONC", "EXCH", "FORM_SHIFT", "Facts", "HF", "KEPT", "LOW", "MNZ", "Mask", "NEGINF",
+    "CLEAR", "CONC", "EXCH", "FORM_SHIFT", "Facts", "HF", "KEPT", "LOW", "MNZ", "Mask", "NEGINF",
     "NONNEG", "NOSUB", "NULL", "OPQ", "PENDING", "POISON", "QUIET", "UNDEF", "WIDE_BF16",
     "conc_mask", "consts_of", "facts_where", "form_id", "form_inner", "form_key", "form_name",
     "forms_in", "has_forms", "known_lanes", "memo", "pop_forms", "push_form", "seen",
+    "top_clear",
 ]
 
 Mask = NDArray[np.bool_]
@@ -30,10 +31,11 @@ UNDEF, OPQ, CONC, MNZ, NOSUB, QUIET, PENDING, EXCH = 1, 2, 4, 8, 16, 32, 64, 128
 NONNEG = 256  # the sign bit is clear, a NaN aside
 NULL = 512  # a zero of either sign, or a NaN
 NEGINF = 1024  # minus infinity or a NaN
+CLEAR = 2048  # the top bit is clear, whatever the bits mean
 POISON = UNDEF | OPQ | PENDING | EXCH  # what every result inherits
 KEPT = NULL | NEGINF  # what an exact widening, its inverse and an added zero keep
-LOW = 0x7FF
-FORM_SHIFT = 11
+LOW = 0xFFF
+FORM_SHIFT = 12
 
 
 
@@ -43,6 +45,21 @@ def conc_mask(f: Facts) -> Any:
 
 
 HF = tuple[U64, Facts]
+
+
+def top_clear(x: HF, width: int) -> Facts:
+    """The CLEAR fact with known lanes looked at."""
+    h, f = x
+    known = conc_mask(f)
+    if not np.any(known) or width > 64:
+        return f & CLEAR
+    clear = (h[1] >> np.uint64(width - 1)) == 0
+    if known is True and (clear.all() or not clear.any()):
+        return CLEAR if clear.flat[0] else 0
+    fact = np.uint32(CLEAR)
+    return np.where(known, np.where(clear, fact, np.uint32(0)), np.asarray(f & CLEAR, np.uint32))
+
+
 _FORMS: list[tuple[str, int]] = [("", 0)]
 _FORM_IDS: dict[tuple[str, int], int] = {("", 0): 0}
 

@@ -66,6 +66,7 @@ IDENTITIES: Mapping[str, str] = {
     "min-max-set": "min and max pick one of a set: order free, idempotent (IEEE mode: no sNaN)",
     "max-nan-bottom": "a NaN-propagating max(x, -inf) = x",
     "abs-abs": "|-x| = |x|, ||x|| = |x|",
+    "unsigned-order": "signed a < b is unsigned a < b where both top bits are clear",
     "compare-swap": "a > b is b < a; not(a < b) is a >= b or unordered",
     "select-not": "select(!c, x, y) = select(c, y, x); select(c, x, x) = x",
     "narrow-order": "min, max, select, comparison, sign of widened values act on the narrow ones",

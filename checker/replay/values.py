@@ -30,6 +30,7 @@ from checker.replay.facts import (
     has_forms,
     pop_forms,
     push_form,
+    top_clear,
 )
 from checker.replay.hashing import (
     TAG,
@@ -252,6 +253,7 @@ def _join(v: Pack) -> Hash | Conc:
     f: Facts = MNZ
     for _, pf in pairs:
         f = f | (pf & POISON)
+    f = f | top_clear(pairs[-1], widths[-1])
     generic = combine_all(key(f"join {widths}"), [h for h, _ in pairs])
     known = [conc_mask(pf) for _, pf in pairs]
     h, f = _rejoin(pairs, widths, whole, known, generic, f)

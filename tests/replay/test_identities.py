@@ -110,7 +110,18 @@ EQUAL = {
                    A + B + "setp.gt.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
 }
 
+PLACES = ("ld.global.f32 %f4, [%rd4+768];\nor.b32 %r10, %r1, 128;\n"
+          "setp.gt.f32 %p1, %f1, %f2;\nselp.b32 %r11, %r1, %r10, %p1;\n"
+          "setp.gt.f32 %p2, %f3, %f4;\nselp.b32 %r12, %r1, %r10, %p2;\n")
+UPPER = "cvt.u32.u16 %r11, %h1;\nshl.b32 %r11, %r11, 16;\n"
+PICK = "selp.f32 %f9, %f1, %f2, %p3;\n"
+
 EQUAL |= {
+    "unsigned-order": (A + B + C + PLACES + "setp.lt.s32 %p3, %r11, %r12;\n" + PICK + OUT,
+                       A + B + C + PLACES + "setp.lt.u32 %p3, %r11, %r12;\n" + PICK + OUT),
+    "unsigned-order: joined": (
+        A + B + HA + "cvt.u32.u16 %r11, %h1;\nsetp.ge.s32 %p3, %r1, %r11;\n" + PICK + OUT,
+        A + B + HA + "cvt.u32.u16 %r11, %h1;\nsetp.le.u32 %p3, %r11, %r1;\n" + PICK + OUT),
     "fma-scaled-integer": (
         A + B + INT + "mul.rn.f32 %f4, %f3, 0f3D800000;\nadd.rn.f32 %f9, %f4, %f2;\n" + OUT,
         A + B + INT + "fma.rn.f32 %f9, %f3, 0f3D800000, %f2;\n" + OUT),
@@ -159,6 +170,14 @@ BF_ONLY = {
 }
 
 DIFFERENT = {
+    "unsigned-order: one of the two may be negative": (
+        A + B + C + PLACES.replace("%r12, %r1, %r10", "%r12, %r1, -3")
+        + "setp.lt.s32 %p3, %r11, %r12;\n" + PICK + OUT,
+        A + B + C + PLACES.replace("%r12, %r1, %r10", "%r12, %r1, -3")
+        + "setp.lt.u32 %p3, %r11, %r12;\n" + PICK + OUT),
+    "unsigned-order: the upper half": (
+        A + B + HA + UPPER + "setp.gt.s32 %p3, %r11, %r1;\n" + PICK + OUT,
+        A + B + HA + UPPER + "setp.gt.u32 %p3, %r11, %r1;\n" + PICK + OUT),
     "an-integer-times-no-power": (
         A + B + INT + "mul.rn.f32 %f4, %f3, 0f3F2AAAAB;\nadd.rn.f32 %f9, %f4, %f2;\n" + OUT,
         A + B + INT + "fma.rn.f32 %f9, %f3, 0f3F2AAAAB, %f2;\n" + OUT),
