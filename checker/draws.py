@@ -29,6 +29,7 @@ KINDS: Mapping[str, str] = {
     "edge": "half of the values in the three highest exponents: overflow that a fused step avoids",
     "span": "exponents over the whole range: products that underflow, or are subnormal",
     "faint": "the eight smallest exponents: sums and products at the lower end",
+    "level": "sizes within a factor of 1.5 of one: products of many neither overflow nor vanish",
     "spikes": "small values around a few large ones of both signs: what is absorbed, and when",
 }
 
@@ -180,6 +181,13 @@ def _spikes(dtype: str, w: NDArray[np.uint64]) -> Bits:
     return round_to(dtype, np.where(w % np.uint64(8) == 0, sign * large, x))
 
 
+def _level(dtype: str, w: NDArray[np.uint64]) -> Bits:
+    """Random sign; a size between 1 and 1.5, or one over such a size."""
+    size = 1.0 + ((w >> np.uint64(8)) % np.uint64(4096)).astype(np.float64) * 2.0**-13
+    size = np.where(w & np.uint64(1), 1.0 / size, size)
+    return round_to(dtype, np.where(w >> np.uint64(63), -size, size))
+
+
 def _tiny(dtype: str, w: NDArray[np.uint64]) -> Bits:
     """Zeros of both signs, subnormals and the smallest normals."""
     ebits, mbits, _ = FORMATS[dtype]
@@ -238,6 +246,8 @@ def draw(kind: str, seed: int, buffer: Mapping[str, Any], launch: int = 0) -> Bi
         return _spikes(dtype, w)
     if kind == "tiny":
         return _tiny(dtype, w)
+    if kind == "level":
+        return _level(dtype, w)
     bits = bits_of_bell(dtype, w)
     pick = mix(w)
     if kind == "sparse":

@@ -49,7 +49,11 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A concrete input on which two kernels return different bytes."""
+    """A concrete input on which two kernels return different bytes.
+
+    The input is the draw of `kind` and `seed` (`checker.witness.draw_inputs`), but for the bits in
+    `inputs`, by buffer and element.
+    """
 
     seed: int
     kind: str

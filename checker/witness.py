@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.approach import approach
 from checker.core import Program
 from checker.draws import FORMATS, RAW, Bits, canonical_nans, draw, words
 from checker.launch import Buffer, Launch
@@ -19,7 +20,7 @@ from checker.replay import Output, ReplayResult, replay
 from checker.replay.hashing import TAG
 from checker.results import Witness
 
-__all__ = ["DRAWS", "differing", "draw_inputs", "find_witness"]
+__all__ = ["DRAWS", "differing", "draw_inputs", "find_witness", "near_boundaries"]
 
 #: what is tried, in order: kinds that reveal order first
 DRAWS: tuple[tuple[str, int], ...] = (
@@ -30,7 +31,7 @@ DRAWS: tuple[tuple[str, int], ...] = (
     ("tiny", 3), ("special", 3), *(("planted", n) for n in range(1, 13)),
     ("zeros", 1), ("zeros", 2), *(("probe", n) for n in range(1, 17)), ("span", 1), ("span", 2),
     *(("signs", n) for n in range(8)), *(("zeros", n) for n in range(3, 11)),
-    *(("mixed", n) for n in range(1, 16)),
+    *(("mixed", n) for n in range(1, 16)), ("level", 1), ("level", 2), ("level", 3),
     *((kind, seed) for seed in range(5, 9) for kind in ("spikes", "wide", "cancel")),
 )
 
@@ -40,7 +41,11 @@ _MIXED = ("wide", "faint", "huge", "span")
 
 def find_witness(program_a: Program, program_b: Program, launch_a: Launch, launch_b: Launch,
                  *, draws: tuple[tuple[str, int], ...] = DRAWS) -> Witness | None:
-    """Return the first draw's smallest difference, by buffer and element."""
+    """Return the first draw's smallest difference, by buffer and element.
+
+    Where no draw shows one, inputs next to boundaries of narrow outputs are tried: the witness then
+    lists what differs from the draw.
+    """
     for kind, seed in draws:
         inputs = draw_inputs(launch_a, kind, seed)
         run_a = replay(program_a, launch_a, domain="bytes", inputs=inputs)
@@ -51,13 +56,39 @@ def find_witness(program_a: Program, program_b: Program, launch_a: Launch, launc
             return None
         for buffer, dtype, element, bits_a, bits_b in differing(run_a, run_b):
             return Witness(seed, kind, buffer, element, bits_a, bits_b, dtype)
+    for seed, inputs, run_a in near_boundaries(program_a, launch_a):
+        run_b = replay(program_b, launch_b, domain="bytes", inputs=inputs)
+        if not _counts(run_b):
+            return None
+        for buffer, dtype, element, bits_a, bits_b in differing(run_a, run_b):
+            moved = _moved(inputs, draw_inputs(launch_a, "normal", seed))
+            return Witness(seed, "normal", buffer, element, bits_a, bits_b, dtype, moved)
     return None
+
+
+def near_boundaries(program: Program, launch: Launch
+                    ) -> Iterator[tuple[int, dict[str, Bits], ReplayResult]]:
+    """Yield (seed of the everyday values, inputs, what the kernel makes of them): `approach`."""
+    for seed in (1, 2):
+        for buffer in _floats(_free(launch)):
+            for inputs, run in approach(
+                    lambda bits: replay(program, launch, domain="bytes", inputs=bits),
+                    draw_inputs(launch, "normal", seed), buffer,
+                    _facts(launch, buffer)["draw"].get("axis", (1, buffer.elements, 1)), seed):
+                if not _counts(run):
+                    return
+                yield seed, inputs, run
+
+
+def _moved(inputs: dict[str, Bits], drawn: dict[str, Bits]) -> dict[str, dict[str, int]]:
+    """The bits of the elements that differ from what was drawn, by buffer and element."""
+    return {name: {str(i): int(bits[i]) for i in np.flatnonzero(bits != drawn[name])}
+            for name, bits in inputs.items() if (bits != drawn[name]).any()}
 
 
 def draw_inputs(launch: Launch, kind: str, seed: int) -> dict[str, Bits]:
     """Return the bits of every buffer whose contents the launch facts leave open."""
-    free = [b for b in launch.buffers()
-            if b.values is None and not b.alias and (b.dtype in FORMATS or b.dtype in RAW)]
+    free = _free(launch)
     if kind == "planted":
         return _planted(launch, free, seed)
     if kind == "probe":
@@ -70,6 +101,16 @@ def draw_inputs(launch: Launch, kind: str, seed: int) -> dict[str, Bits]:
         return {b.name: draw(_MIXED[seed // len(_MIXED)**i % len(_MIXED)], seed, _facts(launch, b))
                 for i, b in enumerate(free)}
     return {b.name: draw(kind, seed, _facts(launch, b)) for b in free}
+
+
+def _free(launch: Launch) -> list[Buffer]:
+    return [b for b in launch.buffers()
+            if b.values is None and not b.alias and (b.dtype in FORMATS or b.dtype in RAW)]
+
+
+def _floats(free: Sequence[Buffer]) -> list[Buffer]:
+    """Inputs that can hold an infinity."""
+    return [b for b in free if b.dtype in FORMATS and b.dtype != "e4m3" and b.role != "out"]
 
 
 def _zeros(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]:
@@ -127,7 +168,7 @@ def _probe(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]
     Rows are those of the drawing hints; seeds take the buffers in turn and go on along the row.
     """
     out = {b.name: draw("normal", seed, _facts(launch, b)) for b in free}
-    floats = [b for b in free if b.dtype in FORMATS and b.dtype != "e4m3" and b.role != "out"]
+    floats = _floats(free)
     if not floats:
         return out
     turn, at = divmod(seed - 1, len(floats))
@@ -150,7 +191,7 @@ def _planted(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bit
     (so that no other term turns it into a NaN), then both with NaN.
     """
     out = {b.name: draw("normal", seed, _facts(launch, b)) for b in free}
-    floats = [b for b in free if b.dtype in FORMATS and b.dtype != "e4m3" and b.role != "out"]
+    floats = _floats(free)
     if not floats:
         return out
     turn, at = divmod(seed - 1, len(floats))

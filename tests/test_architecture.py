@@ -33,18 +33,19 @@ RANKS: list[tuple[str, int]] = [
     ("checker.tree", 6),
     ("checker.walk", 7),
     ("checker.replay", 7),
-    ("checker.witness", 8),
-    ("checker.api", 9),
-    ("checker", 10),
-    ("checker.describe", 10),
-    ("checker.sources", 11),
-    ("checker.cache", 11),
-    ("checker.client", 11),
-    ("checker.gate", 12),
-    ("checker.hooks", 13),
-    ("server", 14),
-    ("checker.cli", 15),
-    ("corpus", 16),
+    ("checker.approach", 8),
+    ("checker.witness", 9),
+    ("checker.api", 10),
+    ("checker", 11),
+    ("checker.describe", 11),
+    ("checker.sources", 12),
+    ("checker.cache", 12),
+    ("checker.client", 12),
+    ("checker.gate", 13),
+    ("checker.hooks", 14),
+    ("server", 15),
+    ("checker.cli", 16),
+    ("corpus", 17),
 ]
 ENGINES = ("tree", "walk", "replay")
 VENDOR_WORDS = re.compile(
@@ -64,7 +65,7 @@ def _modules() -> list[tuple[str, Path]]:
 
 def _group(name: str) -> tuple[str, int]:
     if name == "checker":
-        return ("checker", 10)
+        return ("checker", 11)
     best = ("", -1)
     for prefix, rank in RANKS:
         matches = name == prefix or (prefix != "checker" and name.startswith(prefix + "."))

@@ -85,11 +85,13 @@ def verdict_lines(verdict: Verdict, file_a: str, file_b: str) -> list[Text]:
 
 
 def _witness(witness: Witness) -> str:
+    moved = sum(map(len, witness.inputs.values()))
     digits = max(len(f"{witness.bits_a:x}"), len(f"{witness.bits_b:x}"))
     return (
         f"{witness.buffer}[{witness.element}] as {witness.dtype}: "
         f"0x{witness.bits_a:0{digits}x} against 0x{witness.bits_b:0{digits}x}"
-        f"  (seed {witness.seed}, {witness.kind} inputs)"
+        f"  (seed {witness.seed}, {witness.kind} inputs"
+        + (f" but for {moved} elements)" if moved else ")")
     )
 
 

@@ -25,11 +25,11 @@ from rich.progress import Progress
 
 from checker import Launch, api
 from checker.core import Program
-from checker.draws import RAW, canonical_nans
+from checker.draws import RAW, Bits, canonical_nans
 from checker.errors import SamebitsError
 from checker.replay import ReplayResult, first_difference, replay
 from checker.replay.hashing import TAG
-from checker.witness import DRAWS, draw_inputs
+from checker.witness import DRAWS, draw_inputs, near_boundaries
 from corpus.campaigns.truth import OUT, Found, Job, recall
 from corpus.pack import write_lines
 from corpus.pool import Lost, run_all
@@ -37,7 +37,11 @@ from corpus.pool import Lost, run_all
 #: what is tried, in order: the witness search's draws, then more of those that reveal order
 TRIED = (*DRAWS, *((kind, seed) for seed in range(9, 13)
                    for kind in ("spikes", "wide", "cancel", "normal")),
-         *(("probe", seed) for seed in range(17, 25)))
+         *(("probe", seed) for seed in range(17, 25)),
+         *(("level", seed) for seed in range(4, 64)))
+
+#: how many of them are tried before inputs next to boundaries of narrow outputs
+BEFORE = 26
 
 #: a class that takes longer is left as it is
 JOB_SECONDS = 900
@@ -124,29 +128,64 @@ def _counts(job: Job, found: Found) -> bool:
 
 def separate(cls: Bytes) -> Parts:
     """Partition the launch classes by what the replayed bytes show."""
-    everyone = tuple(range(len(cls.kernels)))
     programs = [api.program_of(job.text, isa=job.isa) for job in cls.kernels]
-    parts: list[tuple[int, ...]] = [everyone]
+    parts: list[tuple[int, ...]] = [tuple(range(len(cls.kernels)))]
     notes: list[str] = []
     for at in range(len(cls.maps[0])):
-        for kind, seed in TRIED[: cls.draws]:
-            left = [p for p in parts if len({cls.maps[i][at] for i in p}) > 1]
-            if not left:
-                break
-            for part in left:
-                split = _split(cls, programs, part, at, kind, seed, notes)
-                if len(split) > 1:
-                    names = " | ".join(cls.kernels[s[0]].name for s in split)
-                    notes.append(f"witness      {names}: launch {at}, {kind}/{seed}")
-                    parts = [p for p in parts if p is not part] + split
+        parts = _by_draws(cls, programs, parts, at, TRIED[: min(cls.draws, BEFORE)], notes)
+        if cls.draws > BEFORE:
+            parts = _by_boundaries(cls, programs, parts, at, notes)
+        parts = _by_draws(cls, programs, parts, at, TRIED[BEFORE : cls.draws], notes)
     for part in parts:
         if len(part) > 1:
             notes += [_unexplained(cls, programs, part[0], other) for other in part[1:]]
     return Parts(tuple(parts), tuple(notes))
 
 
-def _split(cls: Bytes, programs: Sequence[Program], part: Sequence[int], at: int, kind: str,
-           seed: int, notes: list[str]) -> list[tuple[int, ...]]:
+def _open(cls: Bytes, parts: Iterable[tuple[int, ...]], at: int) -> list[tuple[int, ...]]:
+    """The parts whose maps differ at a launch."""
+    return [p for p in parts if len({cls.maps[i][at] for i in p}) > 1]
+
+
+def _by_draws(cls: Bytes, programs: Sequence[Program], parts: list[tuple[int, ...]], at: int,
+              tried: Sequence[tuple[str, int]], notes: list[str]) -> list[tuple[int, ...]]:
+    """The parts, taken apart by the witness search's draws at one launch."""
+    for kind, seed in tried:
+        for part in _open(cls, parts, at):
+            launch = Launch.from_json(cls.kernels[part[0]].launches[at])
+            split = _split(cls, programs, part, at, draw_inputs(launch, kind, seed), notes)
+            parts = _refined(cls, parts, part, split, f"launch {at}, {kind}/{seed}", notes)
+    return parts
+
+
+def _by_boundaries(cls: Bytes, programs: Sequence[Program], parts: list[tuple[int, ...]], at: int,
+                   notes: list[str]) -> list[tuple[int, ...]]:
+    """The parts, taken apart next to boundaries of narrow outputs of the first kernel of each."""
+    for part in _open(cls, parts, at):
+        launch = Launch.from_json(cls.kernels[part[0]].launches[at])
+        left = [part]
+        for seed, inputs, _ in near_boundaries(programs[part[0]], launch):
+            for one in _open(cls, left, at):
+                split = _split(cls, programs, one, at, inputs, notes)
+                parts = _refined(cls, parts, one, split, f"launch {at}, boundaries of "
+                                 f"normal/{seed}", notes)
+                left = [p for p in left if p is not one] + split
+            if not _open(cls, left, at):
+                break
+    return parts
+
+
+def _refined(cls: Bytes, parts: list[tuple[int, ...]], part: tuple[int, ...],
+             split: list[tuple[int, ...]], where: str, notes: list[str]) -> list[tuple[int, ...]]:
+    """The parts with one of them taken apart."""
+    if len(split) < 2:
+        return parts
+    notes.append(f"witness      {' | '.join(cls.kernels[s[0]].name for s in split)}: {where}")
+    return [p for p in parts if p is not part] + split
+
+
+def _split(cls: Bytes, programs: Sequence[Program], part: Sequence[int], at: int,
+           inputs: dict[str, Bits], notes: list[str]) -> list[tuple[int, ...]]:
     """The part's members by the bytes they give; those of unknown bytes stay with the first."""
     found: dict[str, list[int]] = defaultdict(list)
     unknown: list[int] = []
@@ -155,8 +194,7 @@ def _split(cls: Bytes, programs: Sequence[Program], part: Sequence[int], at: int
         same = cls.maps[i][at]
         if same not in shared:
             launch = Launch.from_json(cls.kernels[i].launches[at])
-            result = replay(programs[i], launch, domain="bytes",
-                            inputs=draw_inputs(launch, kind, seed))
+            result = replay(programs[i], launch, domain="bytes", inputs=inputs)
             shared[same], why = _bytes(result)
             if why and (note := f"no bytes     {cls.kernels[i].name}: {why}") not in notes:
                 notes.append(note)
