@@ -136,11 +136,13 @@ def _alike(rewriter: Rewriter, fold: Fold, chain: list[Node], m: int, ratio: int
     phi = fold.phis[0]
     operands = [[a for a in node.args if not a.deps & phi.deps] for node in chain]
     cond = fold.throughout()
-    seen: dict[Any, Hash] = rewriter.plans.setdefault(("alike", fold.counter, ratio, cond), {})
+    name = "alike", fold.counter, fold.level, ratio, cond
+    seen: dict[Any, Hash] = rewriter.plans.setdefault(name, {})
     missing = [(a, i // m) for i, found in enumerate(operands) for a in found
                if (a, i // m) not in seen]
     if missing:
-        scopes: list[Scope] = [rewriter.inside(fold.counter, ratio, j, cond) for j in range(ratio)]
+        scopes: list[Scope] = [rewriter.inside(fold.counter, fold.level, ratio, j, cond)
+                               for j in range(ratio)]
         for a, j in missing:
             scopes[j].need(a)
         rewriter.run()

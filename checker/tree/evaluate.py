@@ -120,7 +120,7 @@ def compute(node: Node, scope: Scope) -> tuple[Hash, Hash | None]:
         out = np.empty((2, len(node.table), len(scope.lane)), dtype=np.uint64)
         for i, k, j, inner in parts(node, scope):
             out[:, k, j] = inner.of(node.args[i])
-        return out, None
+        return finish(out.reshape(2, -1)).reshape(out.shape), None
     if op == "mma":
         total = scope.kept(node)
         if total is None:

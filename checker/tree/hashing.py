@@ -14,7 +14,8 @@ import numpy.typing as npt
 import xxhash
 
 __all__ = [
-    "Hash", "collapse", "finish", "hash_ints", "hex_of", "key", "mix", "ordered", "unordered",
+    "Hash", "collapse", "finish", "hash_ints", "hex_of", "key", "kinds", "mix", "ordered",
+    "unordered",
 ]
 
 Hash = npt.NDArray[np.uint64]  # [2, 1] or [2, lanes]
@@ -100,6 +101,16 @@ def collapse(h: Hash) -> Hash:
     if h.shape[1] > 1 and bool((h == h[:, :1]).all()):
         return h[:, :1].copy()
     return h
+
+
+def kinds(h: Hash) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return where each hash stands first, and for each column which of these it is."""
+    if h.shape[1] == 1:
+        return np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    first, where = np.unique(h[0], return_index=True, return_inverse=True)[1:]
+    if bool((h[:, first][:, where] != h).any()):  # the first words do not tell them apart
+        first, where = np.unique(h, axis=1, return_index=True, return_inverse=True)[1:]
+    return first.astype(np.int64), where.ravel().astype(np.int64)
 
 
 def hex_of(h: Hash, lane: int = 0) -> str:

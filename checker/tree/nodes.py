@@ -179,39 +179,47 @@ def hash_members(op: str, hs: list[Hash]) -> Hash:
     if op == "or":
         neutral, absorbing = absorbing, neutral
     lanes = max(h.shape[1] for h in hs)
-    hs = [np.broadcast_to(h, (2, lanes)) for h in hs]
-    count = np.zeros(lanes, dtype=np.int64)
-    total = np.zeros((2, lanes), dtype=np.uint64)
-    last = np.broadcast_to(neutral, (2, lanes))
-    dead = np.zeros(lanes, dtype=bool)
+    every = np.empty((2, len(hs), lanes), dtype=np.uint64)
     for i, h in enumerate(hs):
-        skip = (h == neutral).all(axis=0)
-        dead |= (h == absorbing).all(axis=0)
-        for earlier in hs[:i]:
-            skip |= (h == earlier).all(axis=0)
-        total = total + np.where(skip, np.uint64(0), mix(key("member"), h))
-        last = np.where(skip, last, h)
-        count += ~skip
-    out = np.where(count <= 1, last, mix(key(op), finish(total)))
-    return np.where(dead, absorbing, out)
+        every[:, i] = h
+    skip = _equal(every, neutral[:, :, None])
+    dead = _equal(every, absorbing[:, :, None]).any(axis=0)
+    for i in range(1, len(hs)):
+        skip[i] |= _equal(every[:, :i], every[:, i:i + 1]).any(axis=0)
+    marks = mix(key("member"), every.reshape(2, -1)).reshape(every.shape)
+    marks[:, skip] = 0
+    out = mix(key(op), finish(marks.sum(axis=1, dtype=np.uint64)))
+    count = len(hs) - skip.sum(axis=0)
+    if bool((count <= 1).any()):  # the one that is left, or none
+        at = np.where(count == 1, np.argmin(skip, axis=0), 0)
+        left = np.where(count == 1, every[:, at, np.arange(lanes)], neutral)
+        out = np.where(count <= 1, left, out)
+    return np.where(dead, absorbing, out) if bool(dead.any()) else out
+
+
+def _equal(a: Hash, b: Hash) -> npt.NDArray[np.bool_]:
+    """Tell where hashes are the same, word by word."""
+    return np.asarray((a[0] == b[0]) & (a[1] == b[1]))
 
 
 def hash_select(width: int, p: Hash, a: Hash, b: Hash) -> Hash:
     """Hash p ? a : b; where both sides agree, or p is decided, it is the side itself."""
     h = ordered(key(f"select||{width}"), [p, a, b])
-    h = np.where((a == b).all(axis=0), a, h)
-    h = np.where((p == key("true")).all(axis=0), a, h)
-    return np.where((p == key("false")).all(axis=0), b, h)
+    for where, side in ((_equal(a, b), a), (_equal(p, key("true")), a),
+                        (_equal(p, key("false")), b)):
+        if bool(where.any()):
+            h = np.where(where, side, h)
+    return h
 
 
 def hash_step(node: Node, a: Hash, b: Hash) -> Hash:
-    """Hash one rounding step but for its accumulator, from rows [2, k, 1 | n].
+    """Hash one rounding step but for its accumulator, from rows [2, k, 1 | n] of finished hashes.
 
     Its products are a multiset (or a list, where places count).
     """
     tag = key(f"mma|{node.attr}|{node.width}")
     count = a.shape[1]
-    both = finish(a.reshape(2, -1)).reshape(a.shape) + finish(b.reshape(2, -1)).reshape(b.shape)
+    both = a + b
     products = mix(key("product"), both.reshape(2, -1))
     if "list" in node.attr.split("|")[3]:
         place = np.repeat(np.arange(count, dtype=np.int64), both.shape[2])
@@ -221,12 +229,15 @@ def hash_step(node: Node, a: Hash, b: Hash) -> Hash:
 
 
 def _hash_row(node: Node) -> Hash:
-    """Return the hashes of elements over k, [2, k * lanes]."""
+    """Return the finished hashes of elements over k, [2, k * lanes]."""
     table = node.table
     assert table is not None
     lanes = table.shape[1]
-    whole = np.stack([np.broadcast_to(a.h, (2, lanes)) for a in node.args], axis=1)
-    return np.ascontiguousarray(whole[:, table[..., 0], table[..., 1]].reshape(2, -1))
+    whole = np.empty((2, len(node.args), lanes), dtype=np.uint64)
+    for i, a in enumerate(node.args):
+        whole[:, i] = a.h
+    whole = finish(whole.reshape(2, -1)).reshape(whole.shape)
+    return whole[:, table[..., 0], table[..., 1]].reshape(2, -1)
 
 
 def _row(node: Node) -> Hash:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from checker.tree import evaluate
 from checker.tree.contexts import Contexts, each_once
@@ -258,12 +259,14 @@ class Rewriter:
         self.heap: list[tuple[int, int, Node, Region]] = []
         self.relevant: dict[int, tuple[bool, int]] = {}
         self.plans: dict[Any, Any] = {}
-        self.scopes: dict[tuple[Region, int, int], Scope] = {}
+        self.scopes: dict[tuple[Region, int, bytes], Scope] = {}
         self.asked: dict[tuple[int, int, bool], tuple[Numbers, Numbers, Scope]] = {}
         self.sides: dict[Any, dict[Any, Any]] = {}  # inside loops: what is known of conditions
         self.running: dict[Any, tuple[Hash, Hash | None]] = {}  # inside loops: see `Body`
         self.room = KEPT_BYTES
-        self.unpacked: dict[int, tuple[Numbers, Numbers, Numbers]] = {}  # keys, numbers, lanes
+        # sets of pairs by what they hold: keys, numbers, lanes; the names of arrays kept there
+        self.unpacked: dict[bytes, tuple[Numbers, Numbers, Numbers]] = {}
+        self.named: dict[int, bytes] = {}
 
     def offset(self, pivot: Pivot, scope: Scope) -> Any:
         """Return a coordinate's offset in the tile, one for all pairs or one for each."""
@@ -342,6 +345,7 @@ class Rewriter:
             if not len(keys):
                 continue
             scope = self._scope(home, self.columns_of(node)[1], keys)
+            scope.memo = {}  # alike elements ask for the same conditions
             todo.append((node, home, scope))
             self.forest.spend(1 + len(keys) // 4096)
             self.forest.keep(len(keys))
@@ -352,26 +356,30 @@ class Rewriter:
                           None if aux is None else _narrow(aux))
             table = home.tables.get(node)
             home.tables[node] = made if table is None else table.join(made)
+        for _node, _home, scope in todo:
+            scope.memo = None
 
     def _sorted(self, waiting: list[Numbers]) -> Numbers:
         """Return keys that were asked for, each once, in order."""
         keys = waiting[0]
         if all(w is keys for w in waiting):
-            if len(keys) == 1 or id(keys) in self.unpacked or bool((keys[1:] > keys[:-1]).all()):
+            if len(keys) == 1 or id(keys) in self.named or bool((keys[1:] > keys[:-1]).all()):
                 return keys
             return each_once(keys)
         return each_once(*{id(w): w for w in waiting}.values())
 
     def _scope(self, region: Region, mask: int, keys: Numbers) -> Scope:
         """Return the pairs with these keys, one scope for all who ask."""
-        known = self.unpacked.get(id(keys))
-        if known is None:
-            number, lane = np.divmod(keys, self.lanes)
-            known = self.unpacked[id(keys)] = (keys, number, lane)
-        scope = self.scopes.get((region, mask, id(keys)))
+        name = self.named.get(id(keys))
+        if name is None:
+            name = xxhash.xxh3_128_digest(keys.tobytes())
+            keys = self.unpacked.setdefault(name, (keys, *np.divmod(keys, self.lanes)))[0]
+            self.named[id(keys)] = name
+        scope = self.scopes.get((region, mask, name))
         if scope is None:
-            scope = Scope(self, region, mask, known[2], known[1], True, keys)
-            self.scopes[region, mask, id(keys)] = scope
+            keys, number, lane = self.unpacked[name]
+            scope = self.scopes[region, mask, name] = Scope(self, region, mask, lane, number,
+                                                            True, keys)
         return scope
 
     def fetch(self, scope: Scope, node: Node) -> tuple[Hash, Hash | None]:
@@ -427,10 +435,14 @@ class Rewriter:
             made = self.asked[id(lane), id(context), sure] = (lane, context, scope)
         return made[2]
 
-    def inside(self, counter: Node, ratio: int, offset: int, cond: Node | None) -> Scope:
-        """Return all lanes inside a loop whose counter stands for (c - offset) / ratio."""
+    def inside(self, counter: Node, level: int, ratio: int, offset: int, cond: Node | None
+               ) -> Scope:
+        """Return all lanes inside a loop whose counter stands for (c - offset) / ratio.
+
+        level: what is worked out at offset 0 serves the loop of that level, too.
+        """
         scope = self.everywhere()
-        scope.region = self.root.inside(counter, "kappa", ratio, offset, cond)
+        scope.region = self.root.inside(counter, f"kappa level {level}", ratio, offset, cond)
         return scope
 
     def loop_facts(self, region: Region) -> list[tuple[Facts, Any]]:

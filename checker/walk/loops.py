@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.tree.folds import make_fold
-from checker.tree.hashing import hash_ints, key
+from checker.tree.hashing import hash_ints, key, kinds
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly
@@ -90,6 +90,7 @@ class Runner:
         self.world: Any = None
         self.start: Node | None = None
         self.unlike: set[int] = set()  # i where no template gives iterations i and i + 1
+        self.unfit: dict[int, int] = {}  # i -> a first iteration that such a template does not give
 
     # -- running
     def run(self) -> list[tuple[int, State]]:
@@ -188,6 +189,8 @@ class Runner:
             if v is None:
                 continue
             label = self._label(r)
+            if int(label.max()) + 1 == self.engine.lanes:
+                continue  # all lanes have labels of their own
             step = _classes(self.engine.values.node(v).h, self.engine.lanes)
             both = label * self.engine.lanes + step
             if len(np.unique(both)) > len(np.unique(label)):
@@ -209,7 +212,7 @@ class Runner:
     def _prove(self) -> list[tuple[int, State]] | None:
         engine = self.engine
         self.iterations = []
-        self.unlike = set()
+        self.unlike, self.unfit = set(), {}
         state = self._with_phis(self.entry)
         worlds = [engine.memory.snapshot()]
         starts = [state]
@@ -266,6 +269,8 @@ class Runner:
         if world is None:
             return None
         engine.memory.restore(world)
+        if self._refuted(lead + period):
+            return None
         findings = list(engine.found.findings)
         state = general
         runs: list[Iteration] = []
@@ -293,6 +298,10 @@ class Runner:
             self._place_stores(runs, lead, period, summary)
         drained = all(not engine.tiles.in_flight(it.world[4], it.cond) for it in runs)
         return self._leave(summary, drained)
+
+    def _refuted(self, count: int) -> bool:
+        """Tell whether no template gives the first iterations, as an earlier attempt found."""
+        return all(i in self.unlike or self.unfit.get(i, count) < count for i in (0, 1))
 
     def _drop(self, runs: list[Iteration]) -> None:
         for it in runs:
@@ -430,7 +439,12 @@ class Runner:
                 unified.exit_target,
                 {r: back.node(v) if isinstance(v, Node) else None if v is None else back.poly(v)
                  for r, v in unified.exit_regs.items()}, unified.header_exit)
-        return unified if all(self._instance(unified, at, t) for at, t in wanted) else None
+        for i, (at, t) in enumerate(wanted):
+            if not self._instance(unified, at, t):
+                if at.is_const:
+                    self.unfit[start] = i
+                return None
+        return unified
 
     def _unify(self, g: Generaliser, a: Summary, b: Summary) -> Summary | None:
         steps: dict[int, Node] = {}
@@ -608,4 +622,4 @@ def _classes(h: Any, lanes: int) -> Any:
     """Number the different hashes of a value's lanes."""
     if h.shape[1] == 1:
         return np.zeros(lanes, dtype=np.int64)
-    return np.unique(h, axis=1, return_inverse=True)[1].ravel().astype(np.int64)
+    return kinds(h)[1].astype(np.int64)

@@ -18,7 +18,7 @@ import numpy as np
 
 from checker.tree.contexts import Contexts
 from checker.tree.evaluate import Conflict, bounds_of, shows_sharing, split
-from checker.tree.hashing import Hash, hex_of, key, mix, ordered
+from checker.tree.hashing import Hash, hex_of, key, kinds, mix, ordered
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, constant
@@ -416,7 +416,7 @@ def _facts(plain: Rewriter, members: list[_Member], table: Any) -> tuple[Any, Fa
             column = columns.setdefault((speaks, place), np.full(len(table), -1, dtype=np.int64))
             h = scope.of(k)
             parts = split(scope, k.poly) if k.op == "ge0" and k.poly is not None else None
-            first, where = _kinds(h)
+            first, where = kinds(h)
             own = np.empty(len(first), dtype=np.int64)
             for i, j in enumerate(first.tolist()):
                 name = h[:, j].tobytes()
@@ -437,16 +437,6 @@ def _facts(plain: Rewriter, members: list[_Member], table: Any) -> tuple[Any, Fa
                   np.array(literals, dtype=np.int64),
                   {start + i: speaks for i, (speaks, _place) in enumerate(columns)})
     return np.concatenate((table, np.stack(list(columns.values()), axis=1)), axis=1), facts
-
-
-def _kinds(h: Hash) -> tuple[Any, Any]:
-    """Return where each hash stands first, and for each column which of these it is."""
-    if h.shape[1] == 1:
-        return np.zeros(1, dtype=np.int64), 0
-    first, where = np.unique(h[0], return_index=True, return_inverse=True)[1:]
-    if bool((h[:, first][:, where] != h).any()):  # the first words do not tell them apart
-        first, where = np.unique(h, axis=1, return_index=True, return_inverse=True)[1:]
-    return first, where.ravel()
 
 
 def _add_rows(buffers: Any, m: _Member, plain: Rewriter, knowing: Rewriter, ordered_tiles: bool

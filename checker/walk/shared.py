@@ -356,8 +356,7 @@ class Shared:
             self.off[:size] == out.off[:size])
         writer = np.where((mine == _GONE) | (theirs == _GONE), np.int64(_GONE), np.int64(_NOBODY))
         writer = np.where((mine >= 0) | (theirs >= 0), np.int64(_LOST), writer)
-        pairs = np.unique(np.stack((mine[alike], theirs[alike]), axis=1), axis=0)
-        for x, y in pairs.tolist():
+        for x, y in _pairs(mine[alike], theirs[alike]):
             made = value(self.entries[x], other.entries[y])
             cond, late = self.conds[x], other.conds[y]
             if made is None or (cond is None) != (late is None):
@@ -403,13 +402,17 @@ class Shared:
         if bool((w < 0).any()) or bool((after.lane[known] != self.lane[known]).any()) \
                 or bool((after.off[known] != self.off[known]).any()):
             return False
-        pairs = np.unique(np.stack((self.writer[known], w), axis=1), axis=0)
-        for x, y in pairs.tolist():
+        for x, y in _pairs(self.writer[known], w):
             one, two = self.conds[x], after.conds[y]
             if not same(self.entries[x], after.entries[y]) or (one is None) != (two is None) \
                     or (one is not None and two is not None and not same(one, two)):
                 return False
         return True
+
+
+def _pairs(one: Table, two: Table) -> list[tuple[int, int]]:
+    """Return the pairs of entries (not negative) that stand side by side, each once, in order."""
+    return [divmod(code, 1 << 32) for code in each_once(one << 32 | two).tolist()]
 
 
 def _exchanged(node: Node) -> bool:
