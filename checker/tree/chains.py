@@ -12,7 +12,9 @@ So the width of a block of k leaves the tree, and a masked tail with it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain as chained
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from checker.tree.folds import Fold
     from checker.tree.rewrite import Rewriter, Scope
 
-__all__ = ["keep", "one_step"]
+__all__ = ["keep", "one_step", "one_steps"]
 
 MAX_CHAIN = 256
 _HAVE_ZERO = frozenset({"f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2"})  # no bit set: +0
@@ -38,24 +40,50 @@ def one_step(rewriter: Rewriter, fold: Fold, signless: bool = False) -> Fold:
 
     signless: a value that differs from it in the sign of a zero will do.
     """
+    return one_steps(rewriter, [fold], signless)[0]
+
+
+def one_steps(rewriter: Rewriter, folds: list[Fold], signless: bool = False) -> list[Fold]:
+    """Return the folds of one loop with one step an iteration, or as they are.
+
+    The operands of all that may have one are hashed in one pass.
+    """
+    tries = [_tries(rewriter, fold, signless) for fold in folds]
+    firsts = [next(more, None) for more in tries]
+    for fold, first in zip(folds, firsts, strict=True):
+        if first is not None:
+            _ask(rewriter, fold, *first)
+    rewriter.run()
+    out = []
+    for fold, first, more in zip(folds, firsts, tries, strict=True):
+        made = fold
+        for chain, m, ratio in chained([] if first is None else [first], more):
+            if _alike(rewriter, fold, chain, m, ratio):
+                made = replace(fold, steps=(chain[m - 1],), ratio=ratio)
+                break
+        out.append(made)
+    return out
+
+
+def _tries(rewriter: Rewriter, fold: Fold, signless: bool
+           ) -> Iterator[tuple[list[Node], int, int]]:
+    """Yield the chain, m and the ratio for each m that leaves only the operands to compare."""
     if len(fold.phis) != 1 or fold.out is not fold.phis[0] or fold.ratio > 1 \
             or (fold.inits[0].may_neg_zero and not signless):
-        return fold
+        return
     chain = _chain(fold, signless)
     speed = _speed(fold)
     if chain is None or len(chain) < 2 or speed is None or not keep(chain, fold.inits[0]):
-        return fold
+        return
     kinds = [(node.op, node.attr) for node in chain]
     for m in range(1, len(chain) // 2 + 1):
         ratio = len(chain) // m
         if len(chain) % m or speed % ratio or kinds[m:] != kinds[:-m]:
             continue
         beyond = _beyond(rewriter, fold, speed // ratio)
-        phi = fold.phis[0]
-        if all(beyond.adds_nothing(node, phi, i // m) for i, node in enumerate(chain) if i >= m) \
-                and _alike(rewriter, fold, chain, m, ratio):
-            return replace(fold, steps=(chain[m - 1],), ratio=ratio)
-    return fold
+        if all(beyond.adds_nothing(node, fold.phis[0], i // m)
+               for i, node in enumerate(chain) if i >= m):
+            yield chain, m, ratio
 
 
 def _chain(fold: Fold, signless: bool) -> list[Node] | None:
@@ -131,24 +159,34 @@ def _beyond(rewriter: Rewriter, fold: Fold, speed: int) -> _Beyond:
     return made
 
 
+def _scopes(rewriter: Rewriter, fold: Fold, ratio: int) -> list[Scope]:
+    """Return all lanes at counter (c - j) / ratio for each j, once for all folds of a loop."""
+    cond = fold.throughout()
+    name = "finer", fold.counter, fold.level, ratio, cond
+    if name not in rewriter.plans:
+        rewriter.plans[name] = [rewriter.inside(fold.counter, fold.level, ratio, j, cond)
+                                for j in range(ratio)]
+    made: list[Scope] = rewriter.plans[name]
+    return made
+
+
+def _operands(fold: Fold, chain: list[Node]) -> list[list[Node]]:
+    phi = fold.phis[0]
+    return [[a for a in node.args if not a.deps & phi.deps] for node in chain]
+
+
+def _ask(rewriter: Rewriter, fold: Fold, chain: list[Node], m: int, ratio: int) -> None:
+    """Ask for what `_alike` compares."""
+    scopes = _scopes(rewriter, fold, ratio)
+    for i, operands in enumerate(_operands(fold, chain)):
+        for a in operands:
+            scopes[i // m].need(a)
+
+
 def _alike(rewriter: Rewriter, fold: Fold, chain: list[Node], m: int, ratio: int) -> bool:
     """Tell whether the j-th m operations at counter (c - j) / ratio are the same for all j."""
-    phi = fold.phis[0]
-    operands = [[a for a in node.args if not a.deps & phi.deps] for node in chain]
-    cond = fold.throughout()
-    name = "alike", fold.counter, fold.level, ratio, cond
-    seen: dict[Any, Hash] = rewriter.plans.setdefault(name, {})
-    missing = [(a, i // m) for i, found in enumerate(operands) for a in found
-               if (a, i // m) not in seen]
-    if missing:
-        scopes: list[Scope] = [rewriter.inside(fold.counter, fold.level, ratio, j, cond)
-                               for j in range(ratio)]
-        for a, j in missing:
-            scopes[j].need(a)
-        rewriter.run()
-        for a, j in missing:
-            seen[(a, j)] = scopes[j].of(a)
-    return all(_same(seen[(a, i // m)], seen[(b, 0)]) for i in range(m, len(chain))
+    scopes, operands = _scopes(rewriter, fold, ratio), _operands(fold, chain)
+    return all(_same(scopes[i // m].of(a), scopes[0].of(b)) for i in range(m, len(chain))
                for a, b in zip(operands[i], operands[i % m], strict=True))
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import xxhash
 
 from checker.tree import evaluate
-from checker.tree.chains import one_step
+from checker.tree.chains import one_steps
 from checker.tree.contexts import each_once
 from checker.tree.groups import Groups, groups_of
 from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, ordered
@@ -26,7 +26,7 @@ from checker.tree.rewrite import Rewriter, Scope
 if TYPE_CHECKING:
     from checker.tree.confirm import View
 
-__all__ = ["Body", "Fold", "closed_fold", "make_fold", "moved_fold"]
+__all__ = ["Body", "Fold", "closed_folds", "fold_of", "make_folds", "moved_fold"]
 
 Numbers = npt.NDArray[np.int64]
 MAX_ROUNDS = 64
@@ -395,10 +395,9 @@ def _level(nodes: list[Node]) -> int:
     return level + 1
 
 
-def make_fold(forest: Forest, rewriter: Rewriter, form: str, counter: Node, phis: list[Node],
-              inits: list[Node], steps: list[Node], cond: Node, out: Node,
-              start: Node | None = None) -> Node:
-    """Return the closed node of one loop value; only accumulators it depends on are kept."""
+def fold_of(form: str, counter: Node, phis: list[Node], inits: list[Node], steps: list[Node],
+            cond: Node, out: Node, start: Node | None = None) -> Fold:
+    """Return one loop value; only accumulators it depends on are kept."""
     index = {p: i for i, p in enumerate(phis)}
     needed: list[int] = []
     work = [out, cond]
@@ -419,29 +418,39 @@ def make_fold(forest: Forest, rewriter: Rewriter, form: str, counter: Node, phis
         if node.op == "fold":
             work.extend(node.extra.parts())
     needed.sort()
-    kept = Fold(form, counter, tuple(phis[i] for i in needed), tuple(inits[i] for i in needed),
+    return Fold(form, counter, tuple(phis[i] for i in needed), tuple(inits[i] for i in needed),
                 tuple(steps[i] for i in needed), cond, out,
                 _level([cond, out, *(steps[i] for i in needed)]), start)
-    return closed_fold(forest, rewriter, one_step(rewriter, kept))
+
+
+def make_folds(forest: Forest, rewriter: Rewriter, folds: list[Fold]) -> list[Node]:
+    """Return the values of one loop as nodes; what they share is hashed in one pass."""
+    return closed_folds(forest, rewriter, one_steps(rewriter, folds))
 
 
 def moved_fold(forest: Forest, rewriter: Rewriter, fold: Fold, move: Callable[[Node], Node]
                ) -> Node:
     """Return a loop's value with something else put for symbols from outside of it."""
-    return closed_fold(forest, rewriter, replace(
+    moved = replace(
         fold, inits=tuple(map(move, fold.inits)), steps=tuple(map(move, fold.steps)),
         cond=move(fold.cond), out=move(fold.out),
-        start=None if fold.start is None else move(fold.start)))
+        start=None if fold.start is None else move(fold.start))
+    return closed_folds(forest, rewriter, [moved])[0]
 
 
-def closed_fold(forest: Forest, rewriter: Rewriter, kept: Fold) -> Node:
-    """Return a loop's value as a node."""
+def closed_folds(forest: Forest, rewriter: Rewriter, folds: list[Fold]) -> list[Node]:
+    """Return loop values as nodes."""
+    return [_closed_fold(forest, fold, h)
+            for fold, h in zip(folds, rewriter.fold_hashes(folds), strict=True)]
+
+
+def _closed_fold(forest: Forest, kept: Fold, h: Hash) -> Node:
     out = kept.out
     bound = kept.counter.deps
     for p in kept.phis:
         bound |= p.deps
     node = forest.make("fold", kept.form, width=out.width, args=kept.inits, extra=kept,
-                       h=rewriter.fold_hash(kept), low=None, high=None,
+                       h=h, low=None, high=None,
                        may_neg_zero=out.may_neg_zero or any(i.may_neg_zero for i in kept.inits))
     deps, tainted = node.deps, node.tainted
     for inside in (kept.cond, out, *kept.steps):

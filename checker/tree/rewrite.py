@@ -122,6 +122,14 @@ class _Table:
     def __init__(self, keys: Numbers, h: Hash, aux: Hash | None) -> None:
         self.keys, self.h, self.aux = keys, h, aux
 
+    def holds(self, keys: Numbers) -> bool:
+        """Tell whether all of these pairs are here."""
+        if keys is self.keys:
+            return True
+        at = np.searchsorted(self.keys, keys)
+        at[at == len(self.keys)] = 0
+        return bool((self.keys[at] == keys).all())
+
     def join(self, other: _Table) -> _Table:
         """Return the table of both sets of pairs, which have none in common."""
         keys = np.concatenate((self.keys, other.keys))
@@ -394,10 +402,12 @@ class Rewriter:
             return home.name, None
         if node in self.symbols:
             return node.h, None
-        if not scope.sure:
+        table = home.tables.get(node)
+        if table is None or (not scope.sure and not table.holds(self._keys(node, scope))):
+            assert not scope.sure
             self.need(scope, node)
             self.run()
-        table = home.tables[node]
+            table = home.tables[node]
         h, aux = table.h, table.aux
         if h.shape[-1] > 1 or (aux is not None and aux.shape[-1] > 1):
             keys = self._keys(node, scope)
@@ -473,10 +483,13 @@ class Rewriter:
         """Return the hash of a node in every lane under the first context, [2, 1 | lanes]."""
         return collapse(self.everywhere().of(node))
 
-    def fold_hash(self, fold: Any) -> Hash:
-        """Return the hash of a loop that is no node yet, in every lane."""
+    def fold_hashes(self, folds: list[Any]) -> list[Hash]:
+        """Return the hashes of loops that are no nodes yet, in every lane."""
         scope = self.everywhere()
-        return collapse(fold.value(scope))
+        for fold in folds:
+            fold.needs(scope)
+        self.run()
+        return [collapse(fold.value(scope)) for fold in folds]
 
 
 def _narrow(h: Hash) -> Hash:

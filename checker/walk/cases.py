@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from checker.core import Program
-from checker.tree.folds import make_fold
+from checker.tree.folds import fold_of, make_folds
 from checker.tree.hashing import hash_ints, key
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import LOW_BITS, Node, parameter_name
@@ -448,9 +448,10 @@ class _Whole:
         summary = replace(end.summary, cond=cond, steps=dict(zip(self.order, bodies, strict=True)))
         end.runner._check_lanes(summary)
         start = self._at(cond, 0)
-        folds = {r: make_fold(engine.forest, engine.plain(), "while", end.kappa, phis, inits,
-                              bodies, cond, end.phis[r], start) for r in self.order}
-        return self._put(folds)
+        made = make_folds(engine.forest, engine.plain(), [
+            fold_of("while", end.kappa, phis, inits, bodies, cond, end.phis[r], start)
+            for r in self.order])
+        return self._put(dict(zip(self.order, made, strict=True)))
 
     def unrolled(self, path: Node) -> list[Node]:
         """Return the stored values on a path that knows when the loop ends."""

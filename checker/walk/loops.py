@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.folds import make_fold
+from checker.tree.folds import Fold, fold_of, make_folds
 from checker.tree.hashing import hash_ints, key, kinds
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
@@ -482,7 +482,7 @@ class Runner:
     # -- afterwards
     def _leave(self, summary: Summary, drained: bool) -> list[tuple[int, State]]:
         engine = self.engine
-        forest, values = engine.forest, engine.values
+        forest = engine.forest
         replace = Replacer(engine, {self.kappa: Poly(32, {(self.kappa,): 1, (): -1})})
         before = replace.node(summary.cond)  # the condition at counter - 1
         start = Replacer(engine, {self.kappa: Poly(32, {})}).node(before)
@@ -500,10 +500,17 @@ class Runner:
         steps = [summary.steps[r] for r in order]
         out = self.entry.copy()
         out.path = self.path
+        folds: dict[int, Fold] = {}
         for r, v in summary.exit_regs.items():
-            out.regs[r] = self._after(v, r, form, cond, phis, inits, steps, summary)
+            made = self._after(v, r, form, cond, phis, inits, steps, summary)
+            if isinstance(made, Fold):
+                folds[r] = made
+            else:
+                out.regs[r] = made
+        for r, node in zip(folds, make_folds(forest, engine.plain(), list(folds.values())),
+                           strict=True):
+            out.regs[r] = node
         engine.memory.after_loop(self.world, drained)
-        del forest, values
         return [(summary.exit_target, out)]
 
     def _closed(self, p: Node) -> bool:
@@ -519,7 +526,7 @@ class Runner:
         return self.engine.values.node(v)
 
     def _after(self, v: Value | None, r: int, form: str, cond: Node, phis: list[Node],
-               inits: list[Node], steps: list[Node], summary: Summary) -> Value:
+               inits: list[Node], steps: list[Node], summary: Summary) -> Value | Fold:
         engine = self.engine
         width = engine.program.reg_widths[r]
         if v is None:
@@ -534,8 +541,8 @@ class Runner:
                 node = back[node]
             else:
                 form, cond = "do", summary.cond
-        return make_fold(engine.forest, engine.plain(), form, self.kappa, phis, inits, steps,
-                         cond, node, self.start if form == "while" else None)
+        return fold_of(form, self.kappa, phis, inits, steps, cond, node,
+                       self.start if form == "while" else None)
 
     def _check_lanes(self, summary: Summary) -> None:
         """Lanes that leave a loop at different times must not look at each other."""
@@ -605,9 +612,9 @@ class Runner:
             return value
         engine = self.engine
         order = list(summary.steps)
-        running = make_fold(engine.forest, engine.plain(), "at", self.kappa,
-                            [self.phis[r] for r in order], [self._initial(r) for r in order],
-                            [summary.steps[r] for r in order], engine.forest.true, value)
+        running, = make_folds(engine.forest, engine.plain(), [fold_of(
+            "at", self.kappa, [self.phis[r] for r in order], [self._initial(r) for r in order],
+            [summary.steps[r] for r in order], engine.forest.true, value)])
         return engine.forest.make("at", width=value.width, args=(running,),
                                   poly=Poly(32, {(self.kappa,): 1}))
 

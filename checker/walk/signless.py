@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from checker.core import FloatMode
 from checker.tree.chains import one_step
-from checker.tree.folds import closed_fold
+from checker.tree.folds import closed_folds
 from checker.tree.nodes import Node
 from checker.tree.rewrite import Rewriter
 from checker.walk.general import rebuild, remake
@@ -46,8 +46,8 @@ class Signless:
     def _made(self, node: Node) -> Node:
         if node.op == "fold":
             fold = one_step(self.rewriter, node.extra, signless=True)
-            return node if fold is node.extra else closed_fold(
-                self.engine.forest, self.rewriter, fold)
+            return node if fold is node.extra else closed_folds(
+                self.engine.forest, self.rewriter, [fold])[0]
         kids = self._inside(node)
         made = [self.memo[k] for k in kids]
         if all(m is k for m, k in zip(made, kids, strict=True)):
