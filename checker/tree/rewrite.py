@@ -479,6 +479,13 @@ class Rewriter:
             return None
         return Facts(parts[0], np.ones(1, dtype=bool), parts[0], parts[2], {})
 
+    def prepare(self, nodes: Iterable[Node]) -> None:
+        """Work out the hashes of nodes in every lane in one pass."""
+        scope = self.everywhere()
+        for node in nodes:
+            scope.need(node)
+        self.run()
+
     def h(self, node: Node) -> Hash:
         """Return the hash of a node in every lane under the first context, [2, 1 | lanes]."""
         return collapse(self.everywhere().of(node))

@@ -44,9 +44,10 @@ def one_tile_each(engine: Engine, kappa: Node, path: Node, reached: Node,
         if not same.node(reached) or not engine.logic.implies(
                 [first], engine.logic.conjunction(before)):
             return None
+        guards = [[p for p in conjuncts(event.guard) if p not in before] for event in stores]
+        same.prepare([*(p for guard in guards for p in guard), *(e.value for e in stores)])
         out = []
-        for event in stores:
-            guard = [p for p in conjuncts(event.guard) if p not in before]
+        for event, guard in zip(stores, guards, strict=True):
             if not all(same.node(n) for n in (*guard, event.value)) \
                     or not same.poly(event.address):
                 return None
@@ -97,6 +98,12 @@ class _Same:
         for bit, atom in forest.bits.items():
             if bit & forest.grid_bits & ~LOW_BITS and atom.op != "sreg":
                 self.hidden |= bit
+
+    def prepare(self, nodes: list[Node]) -> None:
+        """Hash what will be looked at in one pass."""
+        if not any(node.deps & self.hidden for node in nodes):
+            self.there.prepare(nodes)
+            self.here.prepare(nodes)
 
     def node(self, node: Node) -> bool:
         """The same for a node, in every lane."""
