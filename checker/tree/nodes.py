@@ -35,6 +35,7 @@ SYMMETRIC = frozenset({"fadd", "fmul", "fextremum", "fcmp_sym", "imul", "imulhi_
 IDEMPOTENT = frozenset({
     "fmax", "fmin", "iand", "ior", "imin_u", "imin_s", "imax_u", "imax_s",
 })
+HASHED_LATE = frozenset({"mma", "krow"})
 GROUPED = IDEMPOTENT | {"ixor", "isum", "fexact"}
 
 
@@ -43,10 +44,14 @@ class Fuel(Exception):
 
 
 class Node:
-    """A value in every lane; `h` is its hash [2, 1 | lanes]. Compared by identity."""
+    """A value in every lane; `h` is its hash [2, 1 | lanes]. Compared by identity.
 
-    __slots__ = ("args", "attr", "aux", "deps", "extra", "h", "high", "kids", "low", "may_neg_zero",
-                 "op", "poly", "serial", "site", "table", "tainted", "width")
+    Matrix steps and their rows are hashed when somebody asks: most belong to iterations of a loop
+    that are compared by structure alone.
+    """
+
+    __slots__ = ("_h", "args", "attr", "aux", "deps", "extra", "high", "kids", "low",
+                 "may_neg_zero", "op", "poly", "serial", "site", "table", "tainted", "width")
 
     op: str
     attr: str
@@ -55,7 +60,7 @@ class Node:
     poly: Poly | None
     table: npt.NDArray[Any] | None
     extra: Any
-    h: Hash
+    _h: Hash | None
     aux: Hash | None
     deps: int
     low: int | None
@@ -65,6 +70,18 @@ class Node:
     serial: int
     site: int
     kids: tuple[Node, ...]
+
+    @property
+    def h(self) -> Hash:
+        """The hash in each lane, [2, 1 | lanes]; of a row all its elements, [2, k * lanes]."""
+        if self._h is None:
+            _hash_late(self)
+        assert self._h is not None
+        return self._h
+
+    @h.setter
+    def h(self, h: Hash) -> None:
+        self._h = h
 
     @property
     def uniform(self) -> bool:
@@ -245,6 +262,21 @@ def _row(node: Node) -> Hash:
     return node.h.reshape(2, len(node.table), -1)
 
 
+def _hash_late(node: Node) -> None:
+    """Hash a matrix step or a row, and those that it is made of before."""
+    stack = [node]
+    while stack:
+        node = stack[-1]
+        waiting = [a for a in node.args if a._h is None]
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        if node._h is None:
+            h = _hash_made(node)[0]
+            node.h = h if node.op == "krow" else collapse(h)
+
+
 def _hash_made(node: Node) -> tuple[Hash, Hash | None]:
     """Return the hash of a new node in all lanes, and the member sum of a group."""
     op = node.op
@@ -361,15 +393,18 @@ class Forest:
         node = Node()
         node.op, node.attr, node.width, node.args = op, attr, width, args
         node.poly, node.table, node.extra, node.aux = poly, table, extra, None
-        if h is None:
-            h, node.aux = _hash_made(node)
-        node.h = h if op == "krow" else collapse(h)
-        token = xxhash.xxh3_128_digest(node.h.tobytes())
-        known = self.interned.get(token)
-        if known is not None:
-            if name is not None:
-                self.made[name] = known
-            return known
+        if h is None and op in HASHED_LATE:
+            node._h = None
+        else:
+            if h is None:
+                h, node.aux = _hash_made(node)
+            node.h = collapse(h)
+            token = xxhash.xxh3_128_digest(node.h.tobytes())
+            known = self.interned.setdefault(token, node)
+            if known is not node:
+                if name is not None:
+                    self.made[name] = known
+                return known
         atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
         node.kids = (*node.args, *atoms)
         node.deps = {"select": SELECT_BIT, "ge0": COMPARE_BIT}.get(op, 0)
@@ -392,7 +427,6 @@ class Forest:
         if len(self.nodes) >= self.max_nodes:
             raise Fuel("nodes")
         self.nodes.append(node)
-        self.interned[token] = node
         if name is not None:
             self.made[name] = node
         return node

@@ -354,15 +354,12 @@ class Replacer:
         self.memo: dict[Node, Node] = {}
         self.rewriter = Rewriter(engine.logic)
 
-    def hash(self, v: Value) -> bytes:
-        """Return the hash of a value after replacement."""
-        made = self.node(v) if isinstance(v, Node) else self.engine.forest.number(self.poly(v))
-        return made.h.tobytes()
-
-    def plain_hash(self, v: Value) -> bytes:
-        """Return the hash of a value as it stands."""
-        made = v if isinstance(v, Node) else self.engine.forest.number(v)
-        return made.h.tobytes()
+    def equal(self, v: Value, other: Value) -> bool:
+        """Tell whether a value is another one after replacement."""
+        number = self.engine.forest.number
+        one = self.node(v) if isinstance(v, Node) else number(self.poly(v))
+        two = other if isinstance(other, Node) else number(other)
+        return one is two or (one.h.shape == two.h.shape and bool((one.h == two.h).all()))
 
     def node(self, root: Node) -> Node:
         """Return a node with its symbols replaced."""

@@ -468,7 +468,7 @@ class Runner:
         def equal(x: Value | None, y: Value | None) -> bool:
             if x is None or y is None:
                 return x is None
-            return replace.hash(x) == replace.plain_hash(y)
+            return replace.equal(x, y)
 
         if not all(equal(s, t.steps[r]) for r, s in general.steps.items()):
             return False
