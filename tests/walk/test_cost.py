@@ -1,0 +1,114 @@
+"""What the walk does once and not again and again: calls are counted, never seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checker.api import program_of
+from checker.tree import contexts, evaluate, nodes
+from checker.tree.contexts import each_once
+from checker.tree.nodes import Forest
+from checker.tree.result import WalkResult
+from checker.tree.rewrite import Rewriter
+from checker.tree.values import Values
+from checker.walk import loops
+from checker.walk.run import walk
+from checker.walk.shared import Shared
+from corpus.load import load_set
+
+
+@pytest.fixture
+def count(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Counter[str]]:
+    """Count the calls of functions and methods: (owner, name), ..."""
+    def counted(*places: tuple[Any, str]) -> Counter[str]:
+        calls: Counter[str] = Counter()
+        for owner, name in places:
+            def around(*args: Any, made: Any = getattr(owner, name), name: str = name,
+                       **more: Any) -> Any:
+                calls[name] += 1
+                return made(*args, **more)
+            monkeypatch.setattr(owner, name, around)
+        return calls
+    return counted
+
+
+def _walked(name: str) -> WalkResult:
+    kernel, = (k for k in load_set("sm_90") if k.name.startswith(name))
+    return walk(program_of(kernel.text, isa=kernel.isa))
+
+
+GEMM = "gemm-BK64_BM64_BN32_GM4_PRECISIONtf32_TRANS0_s3_w4"  # a ring of three, four steps each
+
+
+def test_what_a_loops_values_share_is_worked_out_once(count: Callable[..., Counter[str]]) -> None:
+    calls = count((evaluate, "_decided"), (evaluate, "hash_select"), (Rewriter, "run"),
+                  (loops, "_classes"))
+    found = _walked(GEMM)
+    assert found.modelled
+    values = sum(n.op == "fold" for n in found.forest.nodes)
+    assert values == 16
+    assert calls["run"] < values  # all values of the loop in one pass
+    assert calls["hash_select"] > 100
+    assert calls["_decided"] < calls["hash_select"] / 2  # the elements of one access share a test
+    assert calls["_classes"] == 2 * values  # the initial values, and what the first step makes
+
+
+def test_steps_of_iterations_are_not_hashed() -> None:
+    found = _walked(GEMM)
+    late = [n for n in found.forest.nodes if n.op in ("mma", "krow")]
+    hashed = [n for n in late if n._h is not None]
+    assert len(late) > 500
+    assert len(hashed) < len(late) / 4
+    for node in [n for n in late if n.op == "mma" and n not in hashed][:40]:  # as at once
+        assert bool((node.h == nodes.collapse(nodes._hash_made(node)[0])).all())
+
+
+def test_a_template_that_missed_an_iteration_is_not_tried_again(
+        count: Callable[..., Counter[str]]) -> None:
+    """The steps of stream-k's loop change between its first iterations, whatever the lead."""
+    calls = count((loops.Runner, "_iterate"), (loops.Runner, "_common"))
+    _walked("gemm_streamk")
+    assert calls["_common"] == 1
+    assert calls["_iterate"] < 20
+
+
+def test_numbers_that_lie_close_are_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = [np.arange(50_000)[::-1], np.arange(0, 60_000, 3)]
+    spread = [np.array([1 << 40, 5, 1 << 50, 5])]
+    assert each_once(*lists).tolist() == sorted({*lists[0].tolist(), *lists[1].tolist()})
+    assert each_once(*spread).tolist() == [5, 1 << 40, 1 << 50]
+    assert each_once().tolist() == []
+
+    def never(*_args: Any) -> Any:
+        raise AssertionError("sorted")
+    monkeypatch.setattr(contexts.np, "sort", never)
+    each_once(*lists)
+    with pytest.raises(AssertionError, match="sorted"):
+        each_once(*spread)
+
+
+def test_ordered_bytes_are_not_looked_at_reader_by_reader(
+        count: Callable[..., Counter[str]]) -> None:
+    """A matrix step reads 16 columns by 32 readers: each is looked at only before a barrier."""
+    forest = Forest(32)
+    found: list[str] = []
+    shared = Shared(Values(forest), 32, lambda code, _text: found.append(code))
+    every = np.ones(32, dtype=bool)
+    at = np.arange(32, dtype=np.int64) * 4
+    shared.store(at, forest.make("param", "0+0", width=32), every)
+    places = np.repeat(at[None, :], 2, axis=0)
+    readers = np.tile(np.arange(32)[::-1], (16, 1))
+    calls = count((Shared, "_unordered"))
+    assert shared.elements(places, 4, readers) is not None
+    assert calls["_unordered"] == 1  # the first already runs at the same time
+    assert found == ["race"]
+    calls.clear()
+    shared.barrier(warp_only=False)
+    assert shared.elements(places, 4, readers) is not None
+    assert not calls
+    assert found == ["race"]
