@@ -39,7 +39,7 @@ def _key(program: Program, op: Op) -> Hashable | None:
 
 def _plain(op: Op) -> bool:
     return (op.guard is None and len(op.dst) == 1 and op.name in OPS
-            and OPS[op.name].kind == "float" and op.name not in ("fcmp", "fclass"))
+            and OPS[op.name].kind in ("float", "cvt") and op.name not in ("fcmp", "fclass"))
 
 
 def step(program: Program, ops: Sequence[Op], reads: Sequence[Read], width: int) -> Step:

@@ -35,7 +35,10 @@ class Ledger:
     def record(self, h: U64, payload: list[Any], lanes: Any) -> None:
         """Remember the payload of these lanes' hashes."""
         words = np.broadcast_arrays(h[0], h[1], *payload, np.asarray(lanes, dtype=bool))
-        rows = np.stack([np.asarray(w[words[-1]], dtype=np.uint64) for w in words[:-1]])
+        rows = np.empty((len(words) - 1, words[0].size if lanes is True else int(
+            np.count_nonzero(words[-1]))), dtype=np.uint64)
+        for row, w in zip(rows, words[:-1], strict=True):
+            row[:] = w.reshape(-1) if lanes is True else w[words[-1]]
         if rows.shape[1] and self.count + rows.shape[1] <= _MOST:
             self.fresh.append(rows)
             self.count += rows.shape[1]

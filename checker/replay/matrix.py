@@ -23,6 +23,7 @@ from checker.replay.facts import (
     CONC,
     EXCH,
     FORM_SHIFT,
+    HF,
     MNZ,
     OPQ,
     PENDING,
@@ -36,12 +37,14 @@ from checker.replay.facts import (
 from checker.replay.hashing import U64, combine, combine_all, const_hash, key
 from checker.replay.integers import bounded_form, form, magnitude_bound, sum_terms
 from checker.replay.machine import EMPTY, Machine, Step
+from checker.replay.nulls import open_null
 from checker.replay.rounding import (
     ZERO_SQUARE,
+    Opened,
     Tile,
     all_null,
     flat,
-    one_step,
+    opened_step,
     prepared,
     products,
     signless_zeros,
@@ -49,8 +52,8 @@ from checker.replay.rounding import (
 )
 from checker.replay.values import Conc, Hash, V, hash_of, make_pack, pred_bits, split
 
-__all__ = ["Prepared", "element_stack", "inverse", "multiply", "operand_poison", "step",
-           "step_sums", "to_fragment", "write"]
+__all__ = ["Prepared", "element_stack", "inverse", "keep_result", "last_result", "multiply",
+           "operand_poison", "step", "step_sums", "to_fragment", "write"]
 
 Read = Callable[[Machine], list[V]]
 
@@ -211,7 +214,8 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
     if attr.unit == "wgmma":
         c_regs = [inflight.landed_value(m, r, on) if isinstance(r, int) else v for r, v in zip(
             op.src[na + nb : na + nb + attr.c.regs], c_regs, strict=True)]
-    acc = element_stack(m, c_regs, fragment) if c_regs else _zero()
+    acc, opened = last_result(m, [c_regs]) or (
+        element_stack(m, c_regs, fragment) if c_regs else _zero(), UNKNOWN)
     at = na + nb + attr.c.regs
     if attr.has_scale_d:
         scale = pred_bits(values[at], on)
@@ -219,13 +223,15 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
             raise m.unsupported("data-dependent", "a matrix step's scale depends on data")
         at += 1
         if not scale.all():
+            opened = UNKNOWN
             acc = np.where(scale, acc[0], const_hash(np.zeros((1, 1, 1), dtype=np.uint64))), (
                 np.where(scale, np.uint32(acc[1]) if isinstance(acc[1], int) else acc[1],
                          np.uint32(CONC)))
     if len(values) > at and model is None:
         raise m.unsupported("mma", "a matrix step with sparsity metadata or scales is not modelled")
-    out = multiply(m, attr, model, a, b, acc, fragment)
+    out, opened = multiply(m, attr, model, a, b, acc, fragment, opened)
     write(m, op, out, fragment, on)
+    keep_result(m, [op], out, opened)
     if attr.unit == "wgmma":
         reads = m.extra.pop("reads", [])
         for watch, rows, number in reads:
@@ -235,6 +241,24 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
 
 def _zero() -> tuple[U64, Facts]:
     return const_hash(np.zeros((1, 1, 1), dtype=np.uint64)), CONC
+
+
+UNKNOWN: Any = "where it holds a null is not known"
+
+
+def keep_result(m: Machine, ops: list[Op], out: HF, opened: Opened | None) -> None:
+    """Remember what some steps wrote: the next ones often go on from just that."""
+    m.extra["accumulated"] = ([[m.regs[d] for d in op.dst] for op in ops], out, opened)
+
+
+def last_result(m: Machine, values: list[list[V]]) -> tuple[HF, Opened | None] | None:
+    """The elements of these registers, and where they hold a null, if just that was written."""
+    known, out, opened = m.extra.get("accumulated", ([], None, None))
+    if len(known) != len(values) or any(len(a) != len(b) or any(
+            x is not y for x, y in zip(a, b, strict=True)) for a, b in zip(
+                known, values, strict=True)):
+        return None
+    return out, opened
 
 
 def write(m: Machine, op: Op, out: tuple[U64, Facts], fragment: Fragment,
@@ -264,32 +288,36 @@ def to_fragment(tile: NDArray[Any], fragment: Fragment) -> NDArray[Any]:
 
 
 def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
-             acc: tuple[U64, Facts], fragment: Fragment) -> tuple[U64, Facts]:
-    """D in the accumulator's layout: hashes (2, E, B, T)."""
+             acc: tuple[U64, Facts], fragment: Fragment, opened: Opened | None = UNKNOWN
+             ) -> tuple[HF, Opened | None]:
+    """D in the accumulator's layout, hashes (2, E, B, T), and where it holds a null."""
     if model is not None:
         known = _known_bits(m, attr, model, a, b, acc, fragment)
         if known is not None:
-            return known
+            return known, UNKNOWN
     if model is None:
-        return _unknown(attr, a, b, acc, fragment, m)
+        return _unknown(attr, a, b, acc, fragment, m), UNKNOWN
     if model.kind == "fma":
-        return _sequential(m, model, a, b, acc, fragment)
+        return _sequential(m, model, a, b, acc, fragment), UNKNOWN
     if model.kind in ("int", "int_sat"):
-        return _integer(m, model, a, b, acc, fragment)
+        return _integer(m, model, a, b, acc, fragment), UNKNOWN
     poison = operand_poison(a, b, fragment) | acc[1] & POISON
     signless = signless_zeros(model, _zero() if model.chain == "add" else acc)
     start = acc
     if model.chain == "add":
-        acc = _zero()
+        acc, opened = _zero(), None
+    elif opened is UNKNOWN:
+        opened = open_null(acc)
     for sums in step_sums(model, prepared(model, a, model.a_type, signless),
                           prepared(model, b, model.b_type, signless), fragment):
-        acc = one_step(model, acc, *sums)
+        acc, opened = opened_step(model, acc, opened, *sums)
     if model.chain == "add":
+        opened = UNKNOWN
         mode = FloatMode(model.acc_type)
         shape = (fragment.row.shape[1], m.B, m.T)
         acc = unflat(ids.add(mode, flat(start, shape), flat(acc, shape)), shape)
     h, f = acc
-    return np.broadcast_to(h, (2, fragment.row.shape[1], m.B, m.T)), f | poison
+    return (np.broadcast_to(h, (2, fragment.row.shape[1], m.B, m.T)), f | poison), opened
 
 
 Prepared = tuple[U64, Any, Any]

@@ -16,13 +16,16 @@ import numpy as np
 
 from checker.arith.steps import StepModel, step_model
 from checker.core import Fragment, Mma, Op, Program, Source
-from checker.replay.facts import Facts
+from checker.replay.facts import HF, Facts
 from checker.replay.hashing import U64
 from checker.replay.machine import Machine
 from checker.replay.matrix import (
+    UNKNOWN,
     Prepared,
     element_stack,
     inverse,
+    keep_result,
+    last_result,
     operand_poison,
     step_sums,
     write,
@@ -35,6 +38,7 @@ from checker.replay.values import V
 __all__ = ["matrix_runs"]
 
 _ELEMENTS = 1 << 19  # accumulator elements of the waves that are prepared together, about
+_Last = tuple[list["_Member"], HF, "Opened | None"] | None
 Read = Callable[[Machine], list[V]]
 Whole = Callable[[Machine], bool]
 
@@ -117,8 +121,8 @@ def _whole(program: Program, places: list[int], read: Callable[[Op], Read]) -> W
     assert model is not None
     assert fragment is not None
     members = _members(program, places)
-    last = {d: at for at in places for d in program.ops[at].dst}
-    kept = [at for at in places if any(last[d] == at for d in program.ops[at].dst)]
+    final = {d: at for at in places for d in program.ops[at].dst}
+    kept = [at for at in places if any(final[d] == at for d in program.ops[at].dst)]
     reads = {at: read(program.ops[at]) for at in places}
 
     def run(m: Machine) -> bool:
@@ -126,10 +130,13 @@ def _whole(program: Program, places: list[int], read: Callable[[Op], Read]) -> W
             return False
         values = {at: reads[at](m) for at in places}
         out: dict[int, tuple[U64, Facts]] = {}
+        last: _Last = None
         for group in _groups(members, fragment.row.shape[1] * m.B * m.T):
-            _group(m, attr, model, group, values, out)
+            last = _group(m, attr, model, group, values, out)
         for at in kept:
             write(m, program.ops[at], out[at], fragment, m.mask)
+        if last is not None and all(x.at in kept for x in last[0]):
+            keep_result(m, [program.ops[x.at] for x in last[0]], *last[1:])
         return True
 
     return run
@@ -158,8 +165,8 @@ def _groups(members: list[_Member], size: int) -> Iterator[list[_Member]]:
 
 
 def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
-           values: dict[int, list[V]], out: dict[int, tuple[U64, Facts]]) -> None:
-    """Do these waves; `out` gains each step's result by its place."""
+           values: dict[int, list[V]], out: dict[int, tuple[U64, Facts]]) -> _Last:
+    """Do these waves; `out` gains each step's result by its place. Returns the last wave's."""
     na, nb, fragment = attr.a.regs, attr.b.regs, attr.c.fragment
     assert fragment is not None
     a = _Operand(m, attr.a.fragment, [values[x.at][:na] for x in group], [x.a for x in group],
@@ -176,8 +183,11 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
         now = list(wave)
         rows = slice(start * m.B, (start + len(now)) * m.B)
         if acc is None or [x.before for x in now] != [x.at for x in previous]:
-            acc = _accumulators(m, now, values, na + nb, out, fragment)
-            opened = open_null(acc)
+            found = last_result(m, [values[x.at][na + nb :] for x in now]) if all(
+                x.before < 0 for x in now) else None
+            acc, opened = found or (_accumulators(m, now, values, na + nb, out, fragment), UNKNOWN)
+            if opened is UNKNOWN:
+                opened = open_null(acc)
         signless = _signless(m, model, acc, len(now))
         pieces = []
         for flag in dict.fromkeys(signless):
@@ -202,6 +212,7 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
             (h, f), opened = pieces[0], known
             acc = h, f | more
         previous, start = now, start + len(now)
+    return None if acc is None else (previous, acc, opened)
 
 
 class _Operand:

@@ -43,7 +43,7 @@ def is_null(x: HF) -> Any:
     return np.asarray((f & NULL) != 0).reshape(np.shape(f) or (1, 1)) if seen(f) & NULL else False
 
 
-def with_null(x: HF, z: HF, lanes: NDArray[np.bool_]) -> HF:
+def with_null(x: HF, z: HF, lanes: NDArray[np.bool_] | bool) -> HF:
     """x + z in a form that can be opened; only these lanes of the answer count."""
     (h, f), (zh, zf) = x, z
     out = combine(key(_WITH), h, zh)

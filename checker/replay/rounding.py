@@ -20,7 +20,7 @@ from checker.replay.nulls import open_null, with_null
 from checker.replay.operands import choose
 
 __all__ = ["ZERO_SQUARE", "Opened", "Tile", "all_null", "elements", "flat", "minus_zero",
-           "one_step", "opened_step", "prepared", "products", "signless_zeros", "unflat"]
+           "opened_step", "prepared", "products", "signless_zeros", "unflat"]
 
 Tile = tuple[U64, Facts]  # hashes (2, B, G, rows, cols) and facts (B, G, rows, cols) or int
 
@@ -118,17 +118,11 @@ def all_null(a: Any, b: Any, part: list[int]) -> NDArray[np.bool_]:
 Opened = tuple[NDArray[np.bool_], HF, U64]  # lanes of x + z, x there, the hash of the null z
 
 
-def one_step(model: StepModel, acc: tuple[U64, Facts], total: U64, none: Any, null: Any
-             ) -> tuple[U64, Facts]:
-    """One rounding step; `none`, `null`: lanes whose products are all +0 * +0, all zero or NaN."""
-    return opened_step(model, acc, open_null(acc), total, none, null)[0]
-
-
 def opened_step(model: StepModel, acc: tuple[U64, Facts], opened: Opened | None, total: U64,
                 none: Any, null: Any) -> tuple[tuple[U64, Facts], Opened | None]:
     """One rounding step onto an accumulator of which is known where it holds a null.
 
-    A null step leaves its accumulator alone but for a NaN: once is enough, and it may come last.
+    none, null: lanes whose products are all +0 * +0, all zero or NaN. A null step leaves its accumulator alone but for a NaN: once is enough, and it may come last.
     Returns the result and where that holds a null.
     """
     may = minus_zero(model, acc)
@@ -168,14 +162,16 @@ def opened_step(model: StepModel, acc: tuple[U64, Facts], opened: Opened | None,
 def _first_null(acc: HF, total: U64, lanes: NDArray[np.bool_], out: HF) -> tuple[HF, U64]:
     """In these lanes the accumulator with the null of this step; and that null's hash there."""
     (h, f), shape = acc, total.shape[1:]
-    few = np.broadcast_to(h, (2, *shape))[:, lanes].reshape(2, 1, -1)
-    facts = f if isinstance(f, int) else np.broadcast_to(f, shape)[lanes].reshape(1, -1)
-    null = combine(key("null step"), np.ascontiguousarray(total[:, lanes]).reshape(2, 1, -1))
-    with_h, with_f = with_null((few, facts), (null, MNZ), np.ones(few.shape[1:], dtype=bool))
+    at = np.flatnonzero(lanes)
+    few = np.broadcast_to(h, (2, *shape)).reshape(2, -1).take(at, axis=1)[:, None]
+    facts = f if isinstance(f, int) else np.broadcast_to(f, shape).reshape(-1).take(at)[None]
+    null = combine(key("null step"), total.reshape(2, -1).take(at, axis=1)[:, None])
+    with_h, with_f = with_null((few, facts), (null, MNZ), True)
     out_h, what = np.array(np.broadcast_to(out[0], (2, *shape))), np.zeros_like(total)
     out_f = np.array(np.broadcast_to(np.asarray(out[1], dtype=np.uint32), shape))
-    out_h[:, lanes], what[:, lanes] = with_h[:, 0], null[:, 0]
-    out_f[lanes] = with_f if isinstance(with_f, int) else np.broadcast_to(
+    for word in range(2):
+        out_h[word].reshape(-1)[at], what[word].reshape(-1)[at] = with_h[word, 0], null[word, 0]
+    out_f.reshape(-1)[at] = with_f if isinstance(with_f, int) else np.broadcast_to(
         with_f, few.shape[1:])[0]
     return (out_h, out_f), what
 

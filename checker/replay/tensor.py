@@ -207,8 +207,8 @@ def mma(m: Machine, op: Op, values: list[V], on: Mask | None, _model: Any) -> No
     full = np.broadcast_to(h, (2, len(b), count)).transpose(0, 2, 1).reshape(2, count, len(b), 1)
     facts = f if isinstance(f, int) else np.broadcast_to(f, (len(b), count)).transpose(
         1, 0).reshape(count, len(b), 1)
-    out_h, out_f = matrix.multiply(shape, attr, model, a_tile, b_tile, (full, facts),  # type: ignore[arg-type]
-                                   _fragment(attr.m, attr.n))
+    (out_h, out_f), _ = matrix.multiply(shape, attr, model, a_tile, b_tile, (full, facts),  # type: ignore[arg-type]
+                                        _fragment(attr.m, attr.n))
     result = Hash(out_h.reshape(2, count, len(b)).transpose(0, 2, 1),
                   out_f if isinstance(out_f, int) else np.broadcast_to(
                       out_f, (count, len(b), 1)).reshape(count, len(b)).transpose(1, 0), 32)
