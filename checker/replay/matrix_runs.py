@@ -16,7 +16,7 @@ import numpy as np
 
 from checker.arith.steps import StepModel, step_model
 from checker.core import Fragment, Mma, Op, Program, Source
-from checker.replay.facts import HF, Facts
+from checker.replay.facts import HF, POISON, Facts
 from checker.replay.hashing import U64
 from checker.replay.machine import Machine
 from checker.replay.matrix import (
@@ -201,7 +201,7 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
                                           None if none is None else none[:, rows],
                                           None if null is None else null[:, rows])
             pieces.append(done)
-        more = poison if isinstance(poison, int) else poison[:, rows]
+        more = (poison if isinstance(poison, int) else poison[:, rows]) | acc[1] & POISON
         for i, x in enumerate(now):
             h, f = pieces[0] if signless[i] == signless[0] else pieces[1]
             mine = slice(i * m.B, (i + 1) * m.B)

@@ -91,6 +91,16 @@ def test_runs_of_matrix_steps(body: str, lengths: list[int], monkeypatch: pytest
     assert _equal(one, other)
 
 
+@pytest.mark.parametrize("body", [A + B, A + OTHER + SUM, "mov.f32 %f1, %f60;\n" + A + B])
+def test_a_run_onto_an_accumulator_that_nobody_wrote(body: str, monkeypatch: pytest.MonkeyPatch
+                                                     ) -> None:
+    source, launch = _matrix(body)
+    source = source.replace("mov.f32 %f2, 0f00000000;", "")
+    one, other = _both(monkeypatch, source, launch)
+    assert {f.code for f in one.findings} == {"undefined"}
+    assert one.reasons() == other.reasons()
+
+
 FILL = """
     ld.global.u32 %r10, [%rd4];
     st.shared.u32 [%r5], %r10;
