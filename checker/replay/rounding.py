@@ -16,7 +16,7 @@ from checker.core import Conv
 from checker.replay import identities as ids
 from checker.replay.facts import CONC, HF, MNZ, NULL, POISON, QUIET, Facts, memo, seen
 from checker.replay.hashing import U64, combine, key
-from checker.replay.nulls import open_null, with_null
+from checker.replay.nulls import with_null
 from checker.replay.operands import choose
 
 __all__ = ["ZERO_SQUARE", "Opened", "Tile", "all_null", "elements", "flat", "minus_zero",
