@@ -22,6 +22,7 @@ __all__ = [
 
 U64 = NDArray[np.uint64]
 
+_BLOCK = 8192  # lanes that are hashed at a time
 _S32, _S29 = np.uint64(32), np.uint64(29)
 _TOP = np.uint64(1 << 63)
 
@@ -66,10 +67,13 @@ def mix(x: U64) -> U64:
 
 def _mixed(x: U64) -> U64:
     """`mix` in place, of an array that nobody else sees."""
-    lead = x.ndim - 3
-    k1, k2 = (_K1, _K2) if lead == 0 else (_lead(_K1, x.ndim), _lead(_K2, x.ndim))
-    other = x[::-1]
-    t = other >> _S32
+    _stir(x, x[::-1], np.empty_like(x), _fit(_K1, x), _fit(_K2, x))
+    return x
+
+
+def _stir(x: U64, other: U64, t: U64, k1: U64, k2: U64) -> None:
+    """The rounds of `mix`; other: the words of `x` swapped, t: room for as many."""
+    np.right_shift(other, _S32, out=t)
     x ^= t
     x *= k1
     np.right_shift(other, _S29, out=t)
@@ -77,7 +81,6 @@ def _mixed(x: U64) -> U64:
     x *= k2
     np.right_shift(other, _S32, out=t)
     x ^= t
-    return x
 
 
 def _lead(k: U64, ndim: int) -> U64:
@@ -91,6 +94,10 @@ def _fit(k: U64, x: U64) -> U64:
 
 def combine(k: U64, a: U64, b: U64 | None = None) -> U64:
     """Hash of an operation over one child or two ordered ones."""
+    if a.size >= 2 * _BLOCK and k.size == 2 and a[0].flags.c_contiguous and (
+            b is None or (b.shape == a.shape and b[0].flags.c_contiguous)):
+        return _combine_blocks(k.reshape(2, 1), a.reshape(2, -1),
+                               None if b is None else b.reshape(2, -1)).reshape(a.shape)
     x = a * _fit(_KA, a)
     if b is not None:
         y = b * _fit(_KB, b)
@@ -103,6 +110,23 @@ def combine(k: U64, a: U64, b: U64 | None = None) -> U64:
         x += fitted
         return _mixed(x)
     return _mixed(x + fitted)
+
+
+def _combine_blocks(k: U64, a: U64, b: U64 | None) -> U64:
+    """`combine` of rows (2, n), as much at a time as stays in the cache."""
+    out = np.empty(a.shape, dtype=np.uint64)
+    ka, kb, k1, k2 = (c.reshape(2, 1) for c in (_KA, _KB, _K1, _K2))
+    t = np.empty((2, _BLOCK), dtype=np.uint64)
+    for at in range(0, a.shape[1], _BLOCK):
+        x = out[:, at : at + _BLOCK]
+        y = t[:, : x.shape[1]]
+        np.multiply(a[:, at : at + _BLOCK], ka, out=x)
+        if b is not None:
+            np.multiply(b[:, at : at + _BLOCK], kb, out=y)
+            x += y
+        x += k
+        _stir(x, x[::-1], y, k1, k2)
+    return out
 
 
 def combine_all(k: U64, children: list[U64]) -> U64:

@@ -214,7 +214,7 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
     if attr.unit == "wgmma":
         c_regs = [inflight.landed_value(m, r, on) if isinstance(r, int) else v for r, v in zip(
             op.src[na + nb : na + nb + attr.c.regs], c_regs, strict=True)]
-    acc, opened = last_result(m, [c_regs]) or (
+    acc, opened = last_result(m, "lanes", [c_regs]) or (
         element_stack(m, c_regs, fragment) if c_regs else _zero(), UNKNOWN)
     at = na + nb + attr.c.regs
     if attr.has_scale_d:
@@ -231,7 +231,7 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
         raise m.unsupported("mma", "a matrix step with sparsity metadata or scales is not modelled")
     out, opened = multiply(m, attr, model, a, b, acc, fragment, opened)
     write(m, op, out, fragment, on)
-    keep_result(m, [op], out, opened)
+    keep_result(m, "lanes", [op], out, opened)
     if attr.unit == "wgmma":
         reads = m.extra.pop("reads", [])
         for watch, rows, number in reads:
@@ -246,18 +246,22 @@ def _zero() -> tuple[U64, Facts]:
 UNKNOWN: Any = "where it holds a null is not known"
 
 
-def keep_result(m: Machine, ops: list[Op], out: HF, opened: Opened | None) -> None:
-    """Remember what some steps wrote: the next ones often go on from just that."""
-    m.extra["accumulated"] = ([[m.regs[d] for d in op.dst] for op in ops], out, opened)
+def keep_result(m: Machine, layout: str, ops: list[Op], out: HF, opened: Opened | None) -> None:
+    """Remember what some steps wrote: the next ones often go on from just that.
+
+    layout: of `out` and `opened`, lane elements (E, B, T) or matrices (steps * B, G, rows, cols).
+    """
+    m.extra["accumulated"] = layout, [[m.regs[d] for d in op.dst] for op in ops], out, opened
 
 
-def last_result(m: Machine, values: list[list[V]]) -> tuple[HF, Opened | None] | None:
+def last_result(m: Machine, layout: str, values: list[list[V]]) -> tuple[HF, Opened | None] | None:
     """The elements of these registers, and where they hold a null, if just that was written."""
-    known, out, opened = m.extra.get("accumulated", ([], None, None))
-    if len(known) != len(values) or any(len(a) != len(b) or any(
-            x is not y for x, y in zip(a, b, strict=True)) for a, b in zip(
-                known, values, strict=True)):
+    kept, known, out, opened = m.extra.get("accumulated", ("", [], None, None))
+    if kept != layout or len(known) != len(values):
         return None
+    for a, b in zip(known, values, strict=True):
+        if len(a) != len(b) or any(x is not y for x, y in zip(a, b, strict=True)):
+            return None
     return out, opened
 
 
@@ -280,11 +284,21 @@ def write(m: Machine, op: Op, out: tuple[U64, Facts], fragment: Fragment,
 
 def to_fragment(tile: NDArray[Any], fragment: Fragment) -> NDArray[Any]:
     """Matrices (..., B, G, rows, cols) as lane elements (..., E, B, T)."""
-    cols = tile.shape[-1]
-    at = fragment.row * cols + fragment.col  # (lanes, E)
-    flat = tile.reshape(*tile.shape[:-2], -1)[..., at]  # (..., B, G, lanes, E)
-    moved = np.moveaxis(flat, -1, -4)
-    return np.ascontiguousarray(moved).reshape(*moved.shape[:-2], -1)
+    *lead, blocks, groups, rows, cols = tile.shape
+    lanes, count = fragment.row.shape
+    name = (id(fragment), blocks * groups, rows, cols)
+    at = _PLACES.get(name)
+    if at is None:
+        if len(_PLACES) > 64:
+            _PLACES.clear()
+        place = (fragment.row * cols + fragment.col).T[:, None, :]
+        at = _PLACES[name] = np.arange(blocks * groups).reshape(-1, 1) * (rows * cols) + place
+        _KEEP.append(fragment)
+    out = tile.reshape(*lead, -1).take(at, axis=-1)
+    return out.reshape(*lead, count, blocks, groups * lanes)
+
+
+_PLACES: dict[tuple[int, int, int, int], NDArray[np.int64]] = {}  # element, group, lane
 
 
 def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
@@ -301,7 +315,7 @@ def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
         return _sequential(m, model, a, b, acc, fragment), UNKNOWN
     if model.kind in ("int", "int_sat"):
         return _integer(m, model, a, b, acc, fragment), UNKNOWN
-    poison = operand_poison(a, b, fragment) | acc[1] & POISON
+    poison = _dealt_poison(a, b, fragment) | acc[1] & POISON
     signless = signless_zeros(model, _zero() if model.chain == "add" else acc)
     start = acc
     if model.chain == "add":
@@ -309,8 +323,9 @@ def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
     elif opened is UNKNOWN:
         opened = open_null(acc)
     for sums in step_sums(model, prepared(model, a, model.a_type, signless),
-                          prepared(model, b, model.b_type, signless), fragment):
-        acc, opened = opened_step(model, acc, opened, *sums)
+                          prepared(model, b, model.b_type, signless)):
+        dealt = [None if x is None else to_fragment(x, fragment) for x in sums]
+        acc, opened = opened_step(model, acc, opened, dealt[0], *dealt[1:])  # type: ignore[arg-type]
     if model.chain == "add":
         opened = UNKNOWN
         mode = FloatMode(model.acc_type)
@@ -323,9 +338,11 @@ def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
 Prepared = tuple[U64, Any, Any]
 
 
-def step_sums(model: StepModel, a: Prepared, b: Prepared, fragment: Fragment
-              ) -> Iterator[tuple[U64, Any, Any]]:
-    """For each rounding step the sum of its products, and where all of them are zeros, or nulls."""
+def step_sums(model: StepModel, a: Prepared, b: Prepared) -> Iterator[tuple[U64, Any, Any]]:
+    """For each rounding step the sum of its products, and where all of them are zeros, or nulls.
+
+    As matrices (2, B, G, rows, cols), (B, G, rows, cols).
+    """
     (ea, za, na), (eb, zb, nb) = a, b
     for ks in model.steps:
         part = list(ks)
@@ -336,14 +353,14 @@ def step_sums(model: StepModel, a: Prepared, b: Prepared, fragment: Fragment
             if both.any():
                 if model.symmetric:
                     total = total - ZERO_SQUARE * both.astype(np.uint64)
-                none = to_fragment(both == len(part), fragment)
+                none = both == len(part)
         if na is not None or nb is not None:
-            null = to_fragment(np.broadcast_to(all_null(na, nb, part), total.shape[1:]), fragment)
-        yield to_fragment(total, fragment), none, null
+            null = np.broadcast_to(all_null(na, nb, part), total.shape[1:])
+        yield total, none, null
 
 
-def operand_poison(a: Tile, b: Tile, fragment: Fragment) -> Facts:
-    """Undefined or unmodelled operands reach the rows and columns they belong to."""
+def operand_poison(a: Tile, b: Tile) -> Facts:
+    """Undefined or unmodelled operands reach the rows and columns they belong to: as matrices."""
     out: Facts = 0
     some = seen(a[1]) | seen(b[1])
     for bit in (UNDEF, OPQ, PENDING, EXCH):
@@ -356,9 +373,15 @@ def operand_poison(a: Tile, b: Tile, fragment: Fragment) -> Facts:
         rows = np.asarray(np.broadcast_to(np.asarray(fa != 0), a[0].shape[1:]).any(axis=-1))
         cols = np.asarray(np.broadcast_to(np.asarray(fb != 0), b[0].shape[1:]).any(axis=-2))
         if rows.any() or cols.any():
-            both = rows[..., :, None] | cols[..., None, :]
-            out = out | np.where(to_fragment(both, fragment), np.uint32(bit), np.uint32(0))
+            out = out | np.where(rows[..., :, None] | cols[..., None, :], np.uint32(bit),
+                                 np.uint32(0))
     return out
+
+
+def _dealt_poison(a: Tile, b: Tile, fragment: Fragment) -> Facts:
+    """The same for lane elements (E, B, T)."""
+    found = operand_poison(a, b)
+    return found if isinstance(found, int) else to_fragment(found, fragment)
 
 
 _WIDEST = {"s8": 128, "u8": 255, "s4": 8, "u4": 15}
@@ -370,7 +393,7 @@ def _integer(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Fac
 
     A sum that provably stays in range is the same with and without saturation.
     """
-    poison = (operand_poison(a, b, fragment) | acc[1] & POISON)
+    poison = (_dealt_poison(a, b, fragment) | acc[1] & POISON)
     words = []
     for (h, f), kind in ((a, model.a_type), (b, model.b_type)):
         out = combine(key(f"int element {kind}"), h)
@@ -423,7 +446,7 @@ def _unknown(attr: Mma, a: Tile, b: Tile, acc: tuple[U64, Facts], fragment: Frag
     y = combine(key("unknown element"), b[0])
     total = to_fragment(np.matmul(x, y), fragment)
     h = combine_all(key(text), [np.broadcast_to(acc[0], total.shape), total])
-    return h, (operand_poison(a, b, fragment) | acc[1] & POISON) | MNZ
+    return h, (_dealt_poison(a, b, fragment) | acc[1] & POISON) | MNZ
 
 
 def _known_bits(m: Machine, attr: Mma, model: StepModel, a: Tile, b: Tile,

@@ -16,7 +16,7 @@ import numpy as np
 
 from checker.arith.steps import StepModel, step_model
 from checker.core import Fragment, Mma, Op, Program, Source
-from checker.replay.facts import HF, POISON, Facts
+from checker.replay.facts import POISON
 from checker.replay.hashing import U64
 from checker.replay.machine import Machine
 from checker.replay.matrix import (
@@ -28,6 +28,7 @@ from checker.replay.matrix import (
     last_result,
     operand_poison,
     step_sums,
+    to_fragment,
     write,
 )
 from checker.replay.nulls import open_null
@@ -38,7 +39,7 @@ from checker.replay.values import V
 __all__ = ["matrix_runs"]
 
 _ELEMENTS = 1 << 19  # accumulator elements of the waves that are prepared together, about
-_Last = tuple[list["_Member"], HF, "Opened | None"] | None
+_Last = tuple[list["_Member"], Tile, "Opened | None"] | None
 Read = Callable[[Machine], list[V]]
 Whole = Callable[[Machine], bool]
 
@@ -129,17 +130,33 @@ def _whole(program: Program, places: list[int], read: Callable[[Op], Read]) -> W
         if not _usual(m, fragment.row.shape[0]):
             return False
         values = {at: reads[at](m) for at in places}
-        out: dict[int, tuple[U64, Facts]] = {}
+        out: dict[int, Tile] = {}
         last: _Last = None
         for group in _groups(members, fragment.row.shape[1] * m.B * m.T):
             last = _group(m, attr, model, group, values, out)
+        done = {} if last is None else _dealt(m, last[0], last[1], fragment)
         for at in kept:
-            write(m, program.ops[at], out[at], fragment, m.mask)
+            write(m, program.ops[at], done.get(at) or _lanes(out[at], fragment), fragment, m.mask)
         if last is not None and all(x.at in kept for x in last[0]):
-            keep_result(m, [program.ops[x.at] for x in last[0]], *last[1:])
+            keep_result(m, "matrices", [program.ops[x.at] for x in last[0]], *last[1:])
         return True
 
     return run
+
+
+def _dealt(m: Machine, members: list[_Member], tile: Tile, fragment: Fragment) -> dict[int, Tile]:
+    """The results of a wave as lane elements, by the place of their step."""
+    h, f = _lanes(tile, fragment)
+    cut = [slice(i * m.B, (i + 1) * m.B) for i in range(len(members))]
+    return {x.at: (h[:, :, mine], f if isinstance(f, int) else f[:, mine])
+            for x, mine in zip(members, cut, strict=True)}
+
+
+def _lanes(tile: Tile, fragment: Fragment) -> Tile:
+    """Matrices (2, rows, G, m, n) as lane elements (2, E, rows, T)."""
+    h, f = tile
+    return to_fragment(h, fragment), f if isinstance(f, int) else to_fragment(
+        np.broadcast_to(f, h.shape[1:]), fragment)
 
 
 def _usual(m: Machine, lanes: int) -> bool:
@@ -165,7 +182,7 @@ def _groups(members: list[_Member], size: int) -> Iterator[list[_Member]]:
 
 
 def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
-           values: dict[int, list[V]], out: dict[int, tuple[U64, Facts]]) -> _Last:
+           values: dict[int, list[V]], out: dict[int, Tile]) -> _Last:
     """Do these waves; `out` gains each step's result by its place. Returns the last wave's."""
     na, nb, fragment = attr.a.regs, attr.b.regs, attr.c.fragment
     assert fragment is not None
@@ -173,40 +190,40 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
                  (attr.m, attr.k))
     b = _Operand(m, attr.b.fragment, [values[x.at][na : na + nb] for x in group],
                  [x.b for x in group], (attr.k, attr.n))
-    poison = operand_poison(a.tile(), b.tile(), fragment)
+    poison = operand_poison(a.tile(), b.tile())
     sums: dict[bool, list[tuple[U64, Any, Any]]] = {}
     previous: list[_Member] = []
-    acc: tuple[U64, Facts] | None = None
+    acc: Tile | None = None
     opened: Opened | None = None
     start = 0
     for _, wave in groupby(group, key=lambda x: x.wave):
         now = list(wave)
         rows = slice(start * m.B, (start + len(now)) * m.B)
         if acc is None or [x.before for x in now] != [x.at for x in previous]:
-            found = last_result(m, [values[x.at][na + nb :] for x in now]) if all(
+            found = last_result(m, "matrices", [values[x.at][na + nb :] for x in now]) if all(
                 x.before < 0 for x in now) else None
-            acc, opened = found or (_accumulators(m, now, values, na + nb, out, fragment), UNKNOWN)
+            acc, opened = found or (_accumulators(m, attr, now, values, out), UNKNOWN)
             if opened is UNKNOWN:
                 opened = open_null(acc)
-        signless = _signless(m, model, acc, len(now))
+        signless = _signless(model, acc, len(now))
         pieces = []
         for flag in dict.fromkeys(signless):
             if flag not in sums:
                 sums[flag] = list(step_sums(model, a.prepared(model, model.a_type, flag),
-                                            b.prepared(model, model.b_type, flag), fragment))
-                assert all(x[0].shape[2] == len(group) * m.B for x in sums[flag])
+                                            b.prepared(model, model.b_type, flag)))
+                assert all(x[0].shape[1] == len(group) * m.B for x in sums[flag])
             done, known = acc, opened
             for total, none, null in sums[flag]:
-                done, known = opened_step(model, done, known, total[:, :, rows],
-                                          None if none is None else none[:, rows],
-                                          None if null is None else null[:, rows])
+                done, known = opened_step(model, done, known, total[:, rows],
+                                          None if none is None else none[rows],
+                                          None if null is None else null[rows])
             pieces.append(done)
-        more = (poison if isinstance(poison, int) else poison[:, rows]) | acc[1] & POISON
+        more = (poison if isinstance(poison, int) else poison[rows]) | acc[1] & POISON
         for i, x in enumerate(now):
             h, f = pieces[0] if signless[i] == signless[0] else pieces[1]
             mine = slice(i * m.B, (i + 1) * m.B)
             f = f | more
-            out[x.at] = (h[:, :, mine], f if isinstance(f, int) else f[:, mine])
+            out[x.at] = (h[:, mine], f if isinstance(f, int) else f[mine])
         acc = None
         if len(pieces) == 1:
             (h, f), opened = pieces[0], known
@@ -225,22 +242,8 @@ class _Operand:
         slots = {name: i for i, name in enumerate(dict.fromkeys(names))}
         self.which = np.array([slots[name] for name in names])
         first = dict(zip(names, values, strict=True))
-        stacks = [element_stack(m, first[name], fragment) for name in slots]
-        self.unique = self._tiles(stacks, shape)
-
-    def _tiles(self, stacks: list[tuple[U64, Facts]], shape: tuple[int, int]) -> Tile:
-        """All unique operands as matrices (2, unique * B, G, rows, cols)."""
-        m, lanes = self.m, self.fragment.row.shape[0]
-        at = inverse(self.fragment, *shape)
-        count = self.fragment.row.shape[1]
-        rows, groups = len(stacks) * m.B, m.T // lanes
-        h, f = together(stacks)
-        flat = h.reshape(2, count, rows, groups, lanes).transpose(0, 2, 3, 1, 4).reshape(
-            2, rows, groups, count * lanes)
-        if isinstance(f, int):
-            return flat[..., at], f
-        return flat[..., at], f.reshape(count, rows, groups, lanes).transpose(1, 2, 0, 3).reshape(
-            rows, groups, count * lanes)[..., at]
+        self.unique = _tiles(m, [element_stack(m, first[name], fragment) for name in slots],
+                             fragment, shape)
 
     def _spread(self, x: Any, lead: int) -> Any:
         """From unique operands to those of every step, along the axis after `lead` others."""
@@ -262,38 +265,46 @@ class _Operand:
         return self._spread(e, 1), self._spread(zero, 0), self._spread(null, 0)
 
 
-def together(stacks: list[tuple[U64, Facts]]) -> tuple[U64, Facts]:
-    """Lane elements (2, E, B, T) of several steps as (2, E, steps * B, T)."""
+def _tiles(m: Machine, stacks: list[Tile], fragment: Fragment, shape: tuple[int, int]) -> Tile:
+    """Lane elements (2, E, B, T) of several steps as matrices (2, steps * B, G, rows, cols)."""
+    lanes, count = fragment.row.shape
+    at = inverse(fragment, *shape)
+    rows, groups = len(stacks) * m.B, m.T // lanes
     h = np.concatenate([h for h, _ in stacks], axis=2)
+    flat = h.reshape(2, count, rows, groups, lanes).transpose(0, 2, 3, 1, 4).reshape(
+        2, rows, groups, count * lanes)
     facts = [f for _, f in stacks]
+    if all(isinstance(f, int) and f == facts[0] for f in facts):
+        return flat.take(at, axis=-1), facts[0]
+    f = np.concatenate([np.broadcast_to(np.asarray(f, dtype=np.uint32), one.shape[1:])
+                        for one, f in stacks], axis=1)
+    return flat.take(at, axis=-1), f.reshape(count, rows, groups, lanes).transpose(
+        1, 2, 0, 3).reshape(rows, groups, count * lanes).take(at, axis=-1)
+
+
+def _accumulators(m: Machine, attr: Mma, now: list[_Member], values: dict[int, list[V]],
+                  out: dict[int, Tile]) -> Tile:
+    """The accumulators of a wave as matrices, from registers and from earlier steps."""
+    fragment = attr.c.fragment
+    assert fragment is not None
+    split = attr.a.regs + attr.b.regs
+    found = [out[x.before] if x.before >= 0 else _tiles(
+        m, [element_stack(m, values[x.at][split:], fragment)], fragment, (attr.m, attr.n))
+        for x in now]
+    h = np.concatenate([h for h, _ in found], axis=1)
+    facts = [f for _, f in found]
     if all(isinstance(f, int) and f == facts[0] for f in facts):
         return h, facts[0]
     return h, np.concatenate([np.broadcast_to(np.asarray(f, dtype=np.uint32), one.shape[1:])
-                              for one, f in stacks], axis=1)
+                              for one, f in found])
 
 
-def _accumulators(m: Machine, now: list[_Member], values: dict[int, list[V]], split: int,
-                  out: dict[int, tuple[U64, Facts]], fragment: Fragment) -> tuple[U64, Facts]:
-    """The accumulators of a wave, from registers and from earlier steps."""
-    stacks = []
-    for x in now:
-        if x.before >= 0:
-            h, f = out[x.before]
-            shape = (fragment.row.shape[1], m.B, m.T)
-            stacks.append((np.broadcast_to(h, (2, *shape)),
-                           f if isinstance(f, int) else np.broadcast_to(f, shape)))
-        else:
-            stacks.append(element_stack(m, values[x.at][split:], fragment))
-    return together(stacks)
-
-
-def _signless(m: Machine, model: StepModel, acc: tuple[U64, Facts], steps: int) -> list[bool]:
+def _signless(model: StepModel, acc: Tile, steps: int) -> list[bool]:
     """For each step, whether no sign of a zero product shows in it."""
     if model.kind != "fused":
         return [False] * steps
     may = minus_zero(model, acc)
     if isinstance(may, int):
         return [not may] * steps
-    wide = np.broadcast_to(may != 0, acc[0].shape[1:])
-    some = np.any(wide.reshape(wide.shape[0], steps, m.B, m.T), axis=(0, 2, 3))
+    some = np.any(np.broadcast_to(may != 0, acc[0].shape[1:]).reshape(steps, -1), axis=1)
     return [not x for x in np.asarray(some).tolist()]

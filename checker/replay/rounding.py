@@ -122,8 +122,9 @@ def opened_step(model: StepModel, acc: tuple[U64, Facts], opened: Opened | None,
                 none: Any, null: Any) -> tuple[tuple[U64, Facts], Opened | None]:
     """One rounding step onto an accumulator of which is known where it holds a null.
 
-    none, null: lanes whose products are all +0 * +0, all zero or NaN. A null step leaves its accumulator alone but for a NaN: once is enough, and it may come last.
-    Returns the result and where that holds a null.
+    none, null: lanes whose products are all +0 * +0, all zero or NaN. A null step leaves its
+    accumulator alone but for a NaN: once is enough, and it may come last. Returns the result and
+    where that holds a null.
     """
     may = minus_zero(model, acc)
     out, skipped = _plain_step(model, acc, may, total, none)
