@@ -20,6 +20,7 @@ from checker.gcn.machine import EXEC, VCC, Facts, Machine, Unmodelled, Wanted
 from checker.gcn.passes import CoreBlock, clean, live_in
 from checker.gcn.rows.table import find
 from checker.gcn.start import emit_entry, entry_facts
+from checker.gcn.straight import ends, straighten
 from checker.gcn.target import Target, target_of
 from checker.gcn.waits import Effect, check_waits
 from checker.syntax import Function, Immediate, Instruction, Label, Module, Name, Operand, Vector
@@ -57,6 +58,7 @@ class Lowering:
 
     def __init__(self, module: Module, function: Function, file: str) -> None:
         self.module, self.function, self.file = module, function, file
+        self.items = straighten(function.items)
         target = target_of(module.target)
         self.target: Target = target if target is not None else Target(
             module.target or "unknown", 9, 0, 64)
@@ -86,7 +88,7 @@ class Lowering:
         targets = self._targets()
         out = [Block([])]
         site = 0
-        for item in self.function.items:
+        for item in self.items:
             if isinstance(item, Label):
                 if item.name in targets:
                     if out[-1].insts:
@@ -96,7 +98,7 @@ class Lowering:
             if not isinstance(item, Instruction):
                 continue
             out[-1].insts.append((site, item))
-            if _ends(item) and site not in self.elided:
+            if ends(item) and site not in self.elided:
                 out.append(Block([]))
             site += 1
         if not out[-1].insts and not out[-1].labels:
@@ -106,7 +108,7 @@ class Lowering:
     def _targets(self) -> set[str]:
         found: set[str] = set()
         site = 0
-        for item in self.function.items:
+        for item in self.items:
             if not isinstance(item, Instruction):
                 continue
             if item.opcode.startswith(("s_branch", "s_cbranch")) and site not in self.elided:
@@ -317,7 +319,7 @@ class Lowering:
 
     def program(self) -> Program:
         """Lower, drop branches, clean up, number."""
-        for item in self.function.items:
+        for item in self.items:
             if isinstance(item, Instruction):
                 self.sites.append(Site(item.span, item.text, item.loc))
         blocks, done = self.stable()
@@ -401,11 +403,6 @@ def _block(kernel: Kernel, maximum: int | None) -> tuple[int, int, int] | None:
         kernel.premises.add("full-block")
         return maximum, 1, 1
     return None
-
-
-def _ends(inst: Instruction) -> bool:
-    return inst.opcode.startswith(("s_branch", "s_cbranch", "s_endpgm", "s_setpc", "s_swappc",
-                                   "s_call", "s_trap", "s_rfe"))
 
 
 def _meet(a: Facts, b: Facts) -> Facts:

@@ -45,6 +45,10 @@ class Logic:
                 p = self.equal(a, b, width)
                 return self.negate(p) if cond == "ne" else p
             x, y = (self.unwrapped(self.values.exact(v, width, signed)) for v in (a, b))
+            if signed and x.is_const != y.is_const:  # the sign of a start, an index or a counter
+                u, v = (self.values.poly(v, width) for v in (a, b))
+                x = u.to_width(0) if self.values.counts(u) else x
+                y = v.to_width(0) if self.values.counts(v) else y
             if cond in ("gt", "le"):
                 x, y, cond = y, x, {"gt": "lt", "le": "ge"}[cond]
             lt = self.at_least_zero(y.sub(x).sub(constant(0, 1)))  # x < y

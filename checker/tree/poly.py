@@ -24,6 +24,7 @@ Mono = tuple["Node", ...]  # sorted by serial number; () is the constant
 _LIMIT = 1 << 62
 MAX_TERMS = 96
 MAX_DEGREE = 6
+MAX_CHOICES = 5  # 0/1 atoms of which all cases are looked at
 
 
 class TooLarge(Exception):
@@ -161,6 +162,27 @@ class Poly:
             ends = (a * lo, a * hi, b * lo, b * hi)
             low, high = low + min(ends), high + max(ends)
         return low, high
+
+    def reach(self) -> tuple[int, int] | None:
+        """Return bounds as `range` does, closer where a few 0/1 atoms choose among terms."""
+        bits = list(dict.fromkeys(a for mono in self.terms for a in mono if a.op == "bit"))
+        if not 0 < len(bits) <= MAX_CHOICES:
+            return self.range()
+        found = []
+        for chosen in range(1 << len(bits)):
+            off = {a for i, a in enumerate(bits) if not chosen >> i & 1}
+            total = Poly(0, {})
+            try:
+                for mono, c in self.terms.items():
+                    if off.isdisjoint(mono):
+                        total = total.add(Poly(0, {tuple(a for a in mono if a.op != "bit"): c}))
+            except TooLarge:
+                return self.range()
+            ends = total.range()
+            if ends is None:
+                return None
+            found.append(ends)
+        return min(low for low, _ in found), max(high for _, high in found)
 
     def tz(self) -> int:
         """Return how many low bits are zero for certain (width where the value is 0)."""

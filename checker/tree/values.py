@@ -161,16 +161,72 @@ class Values:
             return constant(width, literal)
         half = 1 << (source - 1)
         low, high = (0, 2 * half) if op == "zext" else (-half, half)
-        bounds = poly.range()
-        if bounds is not None and bounds[0] >= low and bounds[1] < high:
-            return poly.to_width(width)
+        for bounds in (poly.range(), poly.reach()):
+            if bounds is not None and bounds[0] >= low and bounds[1] < high:
+                return poly.to_width(width)
         if op == "zext":
             shifted = _unsigned_form(poly, source)
             if shifted is not None:
                 return shifted.to_width(width)
         return self._counted(poly, source, width)
 
-    def uncut(self, poly: Poly) -> Poly:
+    def whole(self, poly: Poly) -> Poly:
+        """Return a sum without the marks of having been computed in words.
+
+        Upper parts that are back in their place are the number less its lower part:
+        2**k * (q >> k) = q - q mod 2**k. With the lower words next to them, a sum of 64 bits that
+        was computed in words of 32, carries and all, is what it is in one piece.
+        """
+        out = self._uncut(poly)
+        try:
+            while True:
+                found = next(((mono, c, i, *upper) for mono, c in out.terms.items()
+                              for i, atom in enumerate(mono)
+                              if (upper := self._upper(atom, c, out.width)) is not None), None)
+                if found is None:
+                    return out
+                mono, c, i, k, number = found
+                low = self.poly(self.trunc(number, number.width, k), k)
+                number = number.to_width(out.width).sub(self.zext(low, k, out.width))
+                rest = Poly(out.width, {(*mono[:i], *mono[i + 1:]): 1})
+                c = c >> (np.int64(k) if isinstance(c, np.ndarray) else k)
+                out = Poly(out.width, {m: v for m, v in out.terms.items() if m != mono})
+                out = self._uncut(out.add(rest.mul(number).scale(c)))
+        except TooLarge:
+            return out
+
+    def _upper(self, atom: Node, c: Any, width: int) -> tuple[int, Poly] | None:
+        """Return k and q where c * atom = c * (q >> k) modulo 2**width and 2**k divides c."""
+        if atom.op == "extract":
+            k = int(atom.attr)
+        elif atom.op == "imulhi_u":
+            k = atom.width
+        else:
+            return None
+        step = (1 << k) - 1
+        if k + atom.width < width or (
+                bool((c & np.int64(step)).any()) if isinstance(c, np.ndarray) else c & step):
+            return None
+        if atom.op == "extract":
+            return k, self.poly(atom.args[0], atom.args[0].width)
+        return k, self.product(*(self._word(a, k) for a in atom.args))
+
+    def _word(self, node: Node, width: int) -> Poly:
+        """Return a word as a polynomial; the low one of a number is that number modulo 2**width."""
+        if node.op == "extract" and node.attr == "0":
+            whole = self.poly(node.args[0], node.args[0].width)
+            return self.poly(self.trunc(whole, whole.width, width), width)
+        return self.poly(node, width)
+
+    def product(self, x: Poly, y: Poly) -> Poly:
+        """Return the whole product of two words of one width; an index is itself (`counts`)."""
+        width = x.width
+        if not x.is_const and not y.is_const:  # no bytes are counted: a stride by an index
+            x, y = (p.to_width(2 * width) if self.counts(p) else p for p in (x, y))
+        x, y = (self.zext(p, p.width, 2 * width) for p in (x, y))
+        return x.mul(y)
+
+    def _uncut(self, poly: Poly) -> Poly:
         """Return c * ext(p) as c * p where what the cut to k bits drops is shifted out: c * 2**k.
 
         Exact modulo 2**width: ext(p) and p differ by a multiple of 2**k, as a value and its k low
@@ -315,6 +371,9 @@ class Values:
                 return self.extract(node, low, width)
             if low == 0:
                 return self.trunc(value, value.width, width)
+            upper = self._above(value, low)
+            if upper is not None:
+                return self.extract(upper, 0, width)
             return self._part(forest.number(value), low, width)
         if low == 0 and width == value.width:
             return value
@@ -323,6 +382,17 @@ class Values:
         if known is None:
             known = self.parts[name] = self._extract(value, low, width)
         return known
+
+    def _above(self, poly: Poly, k: int) -> Poly | None:
+        """Return bits [k, width) of a sum whose terms are multiples of 2**k or a number below."""
+        high, low = Poly(poly.width - k, {}), Poly(poly.width, {})
+        for mono, c in poly.terms.items():
+            if bool(np.any(c & ((1 << k) - 1))):
+                low = low.add(Poly(poly.width, {mono: c}))
+            else:
+                high = high.add(Poly(poly.width, {mono: c >> k}).to_width(poly.width - k))
+        bounds = low.reach()
+        return high if bounds and bounds[0] >= 0 and bounds[1] < 1 << k else None
 
     def _extract(self, value: Node, low: int, width: int) -> Value:
         forest = self.forest
@@ -386,13 +456,15 @@ class Values:
         return self.forest.make("pack", width=width, args=nodes, low=0, high=(1 << width) - 1)
 
     def _pack_sum(self, parts: Sequence[Value], width: int) -> Poly:
-        """Parts side by side as a sum; of the last one nothing is cut off that is still there."""
+        """Parts side by side as a sum; an index among them is itself (`counts`)."""
         total, at = Poly(width, {}), 0
         for part in parts:
-            wide = self.zext(self.poly(part, part.width), part.width, width).scale(1 << at)
+            piece = self.poly(part, part.width)
+            wide = piece.to_width(width) if self.counts(piece) else self.zext(
+                piece, part.width, width)
+            total = total.add(wide.scale(1 << at))
             at += part.width
-            total = total.add(self.uncut(wide) if at == width else wide)
-        return total
+        return self.whole(total)
 
     def _join(self, low: Value, high: Value) -> Value | None:
         """Return the one value whose neighbouring parts these are, if any."""

@@ -132,8 +132,7 @@ class Ints:
         return self.values.poly(a, width).mul(self.values.poly(b, width))
 
     def _imulwide_u(self, width: int, a: Value, b: Value) -> Value | None:
-        x = self.values.zext(self.values.poly(a, width), width, 2 * width)
-        return x.mul(self.values.zext(self.values.poly(b, width), width, 2 * width))
+        return self.values.product(self.values.poly(a, width), self.values.poly(b, width))
 
     def _imulwide_s(self, width: int, a: Value, b: Value) -> Value | None:
         x = self.values.sext(self.values.poly(a, width), width, 2 * width)
@@ -307,7 +306,7 @@ class Ints:
             return self.values.poly(a, width).scale(np.int64(1) << c.astype(np.int64))
         if c >= width:
             return constant(width, 0)
-        return self.values.uncut(self.values.poly(a, width).scale(1 << c))
+        return self.values.whole(self.values.poly(a, width).scale(1 << c))
 
     def _shift_right(self, width: int, a: Value, n: Value, signed: bool) -> Value | None:
         k = self._number_of(n)
