@@ -101,7 +101,7 @@ class _Order:
                 if atom.op == "iop" and atom.attr in ("irem_s.32", "irem_u.32"):
                     a, b = atom.args
                     whole = self.ints.op(atom.attr.replace("irem", "idiv")[:-3], 32, (a, b))
-                    divisor = self.values.uncut(self.values.poly(b, 32))
+                    divisor = self.values.whole(self.values.poly(b, 32))
                     product = divisor.mul(self.values.poly(whole, 32))
                     first = self.values.poly(a, 32)
                     put = (self._without_rests(first, depth - 1) if depth else first).sub(product)
