@@ -4,9 +4,10 @@ Reads ``corpus/data/partition`` (``corpus.bench.classes`` says what it holds and
 signs every distinct text in worker processes and prints one line a row of the table:
 
 * ``configs``: configurations built, over the number asked for; ``texts``: distinct ones;
-* ``exist``: classes that exist, joint over the launches replayed; ``static``: classes of one static
-  signature (and of one grid or block, where a signature rests on that premise); their ``ratio`` and
-  the ratio ``asked``;
+* ``exist``: classes that exist, joint over the launches replayed; ``static``: the classes that
+  ``samebits partition`` forms without launch facts, by static signature (and grid or block, where
+  one rests on that premise) and by a second look at sizes that another kernel shows to be
+  multiples; their ``ratio`` and the ratio ``asked``; ``signed``: classes by signature alone;
 * ``false``: pairs of configurations with one static class and different existing ones;
 * ``proved``: share of the pairs of one existing class that share their static class;
 * ``opaque``: configurations that are not modelled; ``unsigned``: no signature in time, or an error;
@@ -34,10 +35,10 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import comb
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpus.bench.classes import (
     PARTITION,
@@ -53,12 +54,21 @@ from corpus.bench.classes import (
 from corpus.bench.rows import ROWS, Row, order, rows_of
 from corpus.pool import Lost, run_all
 
+if TYPE_CHECKING:
+    from checker.api import Examined
+    from checker.results import KernelInput
+
+Key = tuple[str, str, tuple[str, ...]]
+
 TARGETS = {"ptx": ("sm_90", "sm_80", "sm_100"), "gcn": ("gfx942",)}
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One distinct text; without ``asm`` it is made again from the configuration's name."""
+    """One distinct text; without ``asm`` it is made again from the configuration's name.
+
+    ``divisible``: sizes to take for multiples in a second look.
+    """
 
     target: str
     row: str
@@ -67,18 +77,36 @@ class Job:
     producer: str
     isa: str = ""
     asm: str | None = None
+    divisible: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """What the answer is filed under."""
+        return self.target, self.text, self.divisible
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """What the static engine says of a text. ``key``: by what it merges; None: with nothing."""
+    """What the static engine says of a text: ``found`` is ``checker.api.Examined`` as JSON."""
 
-    key: str | None
-    modelled: bool = False
-    premises: tuple[str, ...] = ()
+    found: Mapping[str, Any] | None = None
     ms: float = 0.0
     why: str = ""
     missing: bool = False
+
+    @property
+    def modelled(self) -> bool:
+        """Tell whether the kernel has a signature of its own."""
+        return self.found is not None and bool(self.found["signature"]["modelled"])
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A configuration as the checker's partition takes it."""
+
+    line: Line
+    input: KernelInput
+    found: Examined
 
 
 @dataclass(slots=True)
@@ -91,6 +119,7 @@ class Figures:
     texts: int = 0
     exist: int = 0
     static: int = 0
+    signed: int = 0
     false: int = 0
     pairs: int = 0
     proved: int = 0
@@ -124,24 +153,23 @@ def sign(job: Job) -> Signed:
     if asm is None:
         made = _again(job)
         if isinstance(made, str):
-            return Signed(None, why=made, missing=True)
+            return Signed(why=made, missing=True)
         asm, isa = made
     start = time.perf_counter()
     try:
-        found = api.examine(KernelInput(job.name, asm, isa))
+        found = api.examine(KernelInput(job.name, asm, isa), divisible=job.divisible)
     except SamebitsError as error:
-        return Signed(None, why=f"error: {error}"[:200])
+        return Signed(why=f"error: {error}"[:200])
     ms = (time.perf_counter() - start) * 1e3
     signature = found.signature
     if found.reasons:
-        return Signed(None, False, (), ms, f"refused: {found.reasons[0].message}"[:200])
-    what = signature.text if signature.modelled else found.program
+        return Signed(None, ms, f"refused: {found.reasons[0].message}"[:200])
     why = ""
     if not signature.modelled:
         reasons = [f"{f.code}: {f.message}" for f in signature.findings]
         reasons += [f"opaque: {o.opcode}" for o in signature.opaque if o.reaches_output]
         why = (reasons or ["not modelled"])[0][:200]
-    return Signed(f"{found.parameters} {what}", signature.modelled, signature.premises, ms, why)
+    return Signed(found.to_json(), ms, why)
 
 
 def _again(job: Job) -> tuple[str, str] | str:
@@ -164,19 +192,18 @@ def _again(job: Job) -> tuple[str, str] | str:
 
 
 def sign_all(jobs: Sequence[Job], workers: int, limit: float, seconds: float = 1e9,
-             save: Path | None = None) -> dict[tuple[str, str], Signed]:
-    """Sign every text, each within ``limit`` seconds, until the time is up; by target and text."""
+             save: Path | None = None) -> dict[Key, Signed]:
+    """Sign every text, each within ``limit`` seconds, until the time is up; by the job's key."""
     engine = engine_digest()
     found = recall(save, engine) if save is not None else {}
-    todo = [job for job in jobs if (job.target, job.text) not in found]
+    todo = [job for job in jobs if job.key not in found]
     start = shown = time.monotonic()
     fresh: list[str] = []
     for count, (job, outcome) in enumerate(run_all(sign, todo, workers, limit), 1):
         if isinstance(outcome, Lost):
-            outcome = Signed(None, why=f"lost: {outcome.reason}"[:200])
-        found[job.target, job.text] = outcome
-        fresh.append(json.dumps({"engine": engine, "target": job.target, "text": job.text,
-                                 **asdict(outcome)}))
+            outcome = Signed(why=f"lost: {outcome.reason}"[:200])
+        found[job.key] = outcome
+        fresh.append(json.dumps({"engine": engine, "key": job.key, **asdict(outcome)}))
         now = time.monotonic()
         if now - shown > 20:
             shown = now
@@ -200,14 +227,14 @@ def engine_digest() -> str:
     return state.hexdigest()[:16]
 
 
-def recall(save: Path, engine: str) -> dict[tuple[str, str], Signed]:
+def recall(save: Path, engine: str) -> dict[Key, Signed]:
     """What an earlier call with the same engine saved."""
-    found = {}
+    found: dict[Key, Signed] = {}
     for line in save.read_text().splitlines() if save.exists() else ():
         row = json.loads(line)
         if row.pop("engine") == engine:
-            key = row.pop("target"), row.pop("text")
-            found[key] = Signed(**{**row, "premises": tuple(row["premises"])})
+            target, text, divisible = row.pop("key")
+            found[target, text, tuple(divisible)] = Signed(**row)
     return found
 
 
@@ -226,19 +253,64 @@ def jobs_of(lines: Iterable[Line], texts: Iterable[Line]) -> list[Job]:
     return out
 
 
-def static_key(line: Line, signed: Signed) -> Hashable:
-    """By what a configuration merges statically: signature, and shapes that it rests on."""
-    if signed.key is None:
-        return line["group"], "text", line["text"]
-    grid = str(line["grid"]) if "same-grid" in signed.premises else ""
-    block = str(line["block"]) if "same-block" in signed.premises else ""
-    return line["group"], signed.key, grid, block
+def kernels_of(lines: Sequence[Line], signed: Mapping[Key, Signed]) -> dict[str, list[Kernel]]:
+    """The configurations that may share a static class, by what their arguments are."""
+    from checker import api
+    from checker.results import KernelInput
+
+    out: dict[str, list[Kernel]] = defaultdict(list)
+    for line in lines:
+        answer = signed.get((line["target"], line.get("text", ""), ()))
+        if answer is None or answer.found is None or "classes" not in line:
+            continue
+        found = replace(api.Examined.from_json(answer.found), name=line["name"])
+        grid = (f"grid {line['grid']}",) if "same-grid" in found.premises else ()
+        block = (f"block {line['block']}",) if "same-block" in found.premises else ()
+        found = replace(found, shapes=(*grid, *block))
+        out[line["group"]].append(Kernel(line, KernelInput(line["name"], ""), found))
+    return out
+
+
+def second_looks(lines: Sequence[Line], jobs: Sequence[Job], signed: Mapping[Key, Signed]
+                 ) -> list[Job]:
+    """The texts that are worth a second look, as ``checker.api.partition`` chooses them."""
+    from checker import api
+
+    by_text = {(job.target, job.text): job for job in jobs}
+    out: dict[Key, Job] = {}
+    for kernels in kernels_of(lines, signed).values():
+        for n, sizes in api.look_again([k.found for k in kernels], static=True).items():
+            line = kernels[n].line
+            job = replace(by_text[line["target"], line["text"]], divisible=sizes)
+            out[job.key] = job
+    return list(out.values())
+
+
+def static_classes(lines: Sequence[Line], signed: Mapping[Key, Signed]) -> dict[str, Hashable]:
+    """The static class of each configuration that shares one, by name."""
+    from checker import api
+
+    out: dict[str, Hashable] = {}
+    for group, kernels in kernels_of(lines, signed).items():
+        again = {}
+        for n, sizes in api.look_again([k.found for k in kernels], static=True).items():
+            line = kernels[n].line
+            second = signed.get((line["target"], line["text"], sizes))
+            if second is not None and second.found is not None:
+                again[n] = replace(api.Examined.from_json(second.found), name=line["name"],
+                                   shapes=kernels[n].found.shapes)
+        formed = api.classify([(k.input, k.found) for k in kernels], again=again)
+        for number, one in enumerate(formed.classes):
+            out |= dict.fromkeys(one.members, (group, number))
+    return out
 
 
 def figures(row: Row, target: str, lines: Sequence[Line],
-            signed: Mapping[tuple[str, str], Signed]) -> Figures:
+            signed: Mapping[Key, Signed]) -> Figures:
     """The line of one row."""
     out = Figures(row, target)
+    formed = static_classes(lines, signed)
+    signatures: set[Hashable] = set()
     counted: list[tuple[Line, Hashable, Hashable]] = []
     times: dict[str, float] = {}
     for line in lines:
@@ -251,7 +323,7 @@ def figures(row: Row, target: str, lines: Sequence[Line],
             out.no_class += 1
             out.why[f"no class: {line['why']}"] += 1
             continue
-        answer = signed.get((target, line["text"]))
+        answer = signed.get((target, line["text"], ()))
         if answer is None:
             out.left += 1
             continue
@@ -265,11 +337,24 @@ def figures(row: Row, target: str, lines: Sequence[Line],
             out.opaque += bool(answer.ms)
             out.unsigned += not answer.ms
             out.why[answer.why] += 1
-        counted.append((line, static_key(line, answer), (line["group"], *line["classes"])))
+        static = formed.get(line["name"], (line["group"], "text", line["text"]))
+        signatures.add(_by_signature(line, answer))
+        counted.append((line, static, (line["group"], *line["classes"])))
+    out.signed = len(signatures)
     out.texts = len({line["text"] for line in lines if "text" in line})
     out.ms = statistics.median(times.values()) if times else 0.0
     _classes(out, counted)
     return out
+
+
+def _by_signature(line: Line, signed: Signed) -> Hashable:
+    """What a configuration shares with others by its signature alone."""
+    if signed.found is None:
+        return line["group"], "text", line["text"]
+    what = signed.found["signature"]["text"] if signed.modelled else signed.found["program"]
+    shapes = [str(line[kind]) for kind in ("grid", "block")
+              if f"same-{kind}" in signed.found["premises"]]
+    return line["group"], what, *shapes
 
 
 def _classes(out: Figures, counted: Sequence[tuple[Line, Hashable, Hashable]]) -> None:
@@ -297,8 +382,8 @@ def _pairs(parts: Iterable[Sequence[str]]) -> int:
 
 # --- the table --------------------------------------------------------------------------------
 
-HEADER = ("target", "row", "configs", "texts", "exist", "static", "ratio", "asked", "false",
-          "proved", "opaque", "unsigned", "no text", "no class", "failed", "left", "ms")
+HEADER = ("target", "row", "configs", "texts", "exist", "signed", "static", "ratio", "asked",
+          "false", "proved", "opaque", "unsigned", "no text", "no class", "failed", "left", "ms")
 
 
 def cells(found: Figures) -> tuple[str, ...]:
@@ -308,7 +393,7 @@ def cells(found: Figures) -> tuple[str, ...]:
     share = 100 * found.proved / found.pairs if found.pairs else 100.0
     return (found.target, found.row.family,
             f"{found.configurations}/{found.row.least.get(found.target, 0)}", str(found.texts),
-            str(found.exist), str(found.static),
+            str(found.exist), str(found.signed), str(found.static),
             "-" if ratio is None else f"{ratio:.2f}{'!' if ratio > asked + 1e-9 else ''}",
             f"{asked:.1f}", str(found.false), f"{share:.1f}%", str(found.opaque),
             str(found.unsigned), str(found.no_text), str(found.no_class), str(found.failed),
@@ -330,7 +415,11 @@ def measure(targets: Sequence[str], rows: Sequence[str] = (), count: int = 10**6
     jobs = jobs_of([line for mine in chosen.values() for line in mine],
                    read_parts("texts", *folders))
     jobs.sort(key=lambda job: order(job.name))  # an early end is an even sample
+    start = time.monotonic()
     signed = sign_all(jobs, workers, limit, seconds, save)
+    again = [job for mine in chosen.values() for job in second_looks(mine, jobs, signed)]
+    left = max(0.0, seconds - (time.monotonic() - start))
+    signed |= sign_all(again, workers, limit, left, save)
     return [figures(row, target, chosen.get((target, family), []), signed)
             for (target, family), row in wanted.items()]
 

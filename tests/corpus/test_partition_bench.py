@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from checker.api import Examined
+from checker.results import Signature
 from corpus.bench import partition
 from corpus.bench.classes import (
     build,
@@ -18,7 +20,7 @@ from corpus.bench.classes import (
     write_lines,
 )
 from corpus.bench.confirm import Seen, look, tally
-from corpus.bench.partition import Signed, cells, figures, measure, show, static_key
+from corpus.bench.partition import Job, Key, Signed, cells, figures, measure, second_looks, show
 from corpus.bench.rows import ROWS, order, rows_of
 from corpus.load import load_set
 
@@ -32,9 +34,17 @@ def line(name: str, text: str, *classes: str, **more: Any) -> dict[str, Any]:
     return made | ({"classes": list(classes)} if classes else {}) | more
 
 
-def signed(**keys: str) -> dict[tuple[str, str], Signed]:
+def examined(text: str, modelled: bool = True, premises: tuple[str, ...] = (),
+             shows: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What the checker says of a kernel with this signature, as JSON."""
+    signature = Signature(text, "k", "ptx", "sm_90", modelled, premises=premises)
+    return Examined("", signature, ((8, True),), program=f"program of {text}",
+                    premises=premises, shows=shows).to_json()
+
+
+def signed(**keys: str) -> dict[Key, Signed]:
     """Modelled signatures by text."""
-    return {("sm_90", text): Signed(key, True, (), 5.0) for text, key in keys.items()}
+    return {("sm_90", text, ()): Signed(examined(key), 5.0) for text, key in keys.items()}
 
 
 def test_classes_and_pairs_are_counted() -> None:
@@ -47,7 +57,7 @@ def test_classes_and_pairs_are_counted() -> None:
     assert (found.pairs, found.proved) == (6, 2)
     assert found.false == 0
     assert found.split == [("a", "c")]
-    assert cells(found)[6:8] == ("1.50!", "1.3")
+    assert cells(found)[7:9] == ("1.50!", "1.3")
 
 
 def test_a_false_merge_is_found_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,9 +80,9 @@ def test_nothing_unfinished_is_dropped(capsys: pytest.CaptureFixture[str]) -> No
              {"target": "sm_90", "row": "softmax", "name": "f", "error": "too large"},
              line("g", "t6", "x")]
     answers = signed(t1="s") | {
-        ("sm_90", "t2"): Signed("own", False, (), 7.0, "opaque: foo"),
-        ("sm_90", "t3"): Signed(None, why="lost: no answer in 60 s"),
-        ("sm_90", "t4"): Signed(None, why="no text: made elsewhere", missing=True)}
+        ("sm_90", "t2", ()): Signed(examined("own", False), 7.0, "opaque: foo"),
+        ("sm_90", "t3", ()): Signed(why="lost: no answer in 60 s"),
+        ("sm_90", "t4", ()): Signed(why="no text: made elsewhere", missing=True)}
     found = figures(ROW, "sm_90", lines, answers)
     assert (found.opaque, found.unsigned, found.no_text) == (1, 1, 1)
     assert (found.no_class, found.failed, found.left) == (1, 1, 1)
@@ -84,10 +94,30 @@ def test_nothing_unfinished_is_dropped(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_signature_that_rests_on_a_grid_merges_within_it_only() -> None:
-    one, two = line("a", "t1", "x"), line("b", "t2", "x", grid=[[8, 1, 1]])
-    free, bound = Signed("s", True), Signed("s", True, ("same-grid",))
-    assert static_key(one, free) == static_key(two, free)
-    assert static_key(one, bound) != static_key(two, bound)
+    lines = [line("a", "t1", "x"), line("b", "t2", "x", grid=[[8, 1, 1]])]
+    free = signed(t1="s", t2="s")
+    bound = {key: Signed(examined("s", premises=("same-grid",)), 5.0) for key in free}
+    assert figures(ROW, "sm_90", lines, free).static == 1
+    assert figures(ROW, "sm_90", lines, bound).static == 2
+
+
+def test_a_second_look_is_what_the_checker_would_take() -> None:
+    """One kernel shows that argument 3 is a multiple, the others do not."""
+    lines = [line("a", "t1", "x"), line("b", "t2", "x"), line("c", "t3", "y")]
+    answers = {("sm_90", "t1", ()): Signed(examined("s1", shows=("arg3",)), 5.0),
+               ("sm_90", "t2", ()): Signed(examined("s2"), 5.0),
+               ("sm_90", "t3", ()): Signed(examined("s3"), 5.0)}
+    jobs = [Job("sm_90", "softmax", f"t{n}", "", "") for n in (1, 2, 3)]
+    again = second_looks(lines, jobs, answers)
+    assert [(j.text, j.divisible) for j in again] == [(f"t{n}", ("arg3",)) for n in (1, 2, 3)]
+    before = figures(ROW, "sm_90", lines, answers)
+    assert (before.signed, before.static) == (3, 3)
+    for job, text in zip(again, ("d1", "d1", "d3"), strict=True):
+        answers[job.key] = Signed(examined(text, premises=("divisible:arg3%16",)), 5.0)
+    found = figures(ROW, "sm_90", lines, answers)
+    assert (found.signed, found.static, found.false) == (3, 2, 0)
+    answers[again[2].key] = Signed(examined("d1"), 5.0)
+    assert figures(ROW, "sm_90", lines, answers).false == 2  # a false merge there counts, too
 
 
 def stored(folder: Path) -> Path:
