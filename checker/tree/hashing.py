@@ -14,7 +14,7 @@ import numpy.typing as npt
 import xxhash
 
 __all__ = [
-    "Hash", "collapse", "finish", "hash_ints", "hex_of", "key", "kinds", "mix", "ordered",
+    "Hash", "agree", "collapse", "finish", "hash_ints", "hex_of", "key", "kinds", "mix", "ordered",
     "unordered",
 ]
 
@@ -22,8 +22,10 @@ Hash = npt.NDArray[np.uint64]  # [2, 1] or [2, lanes]
 
 _M1 = np.array([[0x9E3779B97F4A7C15], [0xC2B2AE3D27D4EB4F]], dtype=np.uint64)
 _M2 = np.array([[0xD6E8FEB86659FD93], [0xA0761D6478BD642F]], dtype=np.uint64)
-_S1, _S2 = np.uint64(29), np.uint64(32)
+_S1, _S2 = np.array(29, dtype=np.uint64), np.array(32, dtype=np.uint64)
+_SPREAD = np.array(0x9FB21C651E98DF25, dtype=np.uint64)
 _ONE = (2, 1)
+FEW = 512
 _MASK = (1 << 64) - 1
 _A0, _A1 = (int(w) for w in _M1[:, 0])
 _B0, _B1 = (int(w) for w in _M2[:, 0])
@@ -47,12 +49,25 @@ def mix(acc: Hash, item: Hash) -> Hash:
         a, b = a ^ a >> 32, b ^ b >> 32
         return np.array(((a * _B0 & _MASK,), (b * _B1 & _MASK,)), dtype=np.uint64)
     x: Hash = acc ^ item
-    x *= _M1
-    x ^= x >> _S1
-    x += x[::-1] * _M2
-    x ^= x >> _S2
-    x *= _M2
+    m1, m2 = _factors(x.shape[1])
+    np.multiply(x, m1, x)
+    t = np.right_shift(x, _S1)
+    np.bitwise_xor(x, t, x)
+    np.multiply(x[::-1], m2, t)
+    np.add(x, t, x)
+    np.right_shift(x, _S2, t)
+    np.bitwise_xor(x, t, x)
+    np.multiply(x, m2, x)
     return x
+
+
+@lru_cache(maxsize=1024)
+def _factors(count: int) -> tuple[Hash, Hash]:
+    """Return the factors of `mix` in the shape of few hashes: faster than stretching them."""
+    if count > FEW:
+        return _M1, _M2
+    m1, m2 = (np.ascontiguousarray(np.broadcast_to(m, (2, count))) for m in (_M1, _M2))
+    return m1, m2
 
 
 def finish(x: Hash) -> Hash:
@@ -62,10 +77,14 @@ def finish(x: Hash) -> Hash:
         a, b = (a ^ a >> 32) * _A0 & _MASK, (b ^ b >> 32) * _A1 & _MASK
         a, b = a + b * _B0 & _MASK, b + a * _B1 & _MASK
         return np.array(((a ^ a >> 29,), (b ^ b >> 29,)), dtype=np.uint64)
-    x = x ^ (x >> _S2)
-    x *= _M1
-    x += x[::-1] * _M2
-    x ^= x >> _S1
+    m1, m2 = _factors(x.shape[1])
+    t = np.right_shift(x, _S2)
+    x = np.bitwise_xor(x, t)
+    np.multiply(x, m1, x)
+    np.multiply(x[::-1], m2, t)
+    np.add(x, t, x)
+    np.right_shift(x, _S1, t)
+    np.bitwise_xor(x, t, x)
     return x
 
 
@@ -87,8 +106,10 @@ def unordered(tag: Hash, items: list[Hash]) -> Hash:
 def hash_ints(tag: Hash, values: Any) -> Hash:
     """Hash one integer for each lane (int64 array) or one for all (python int)."""
     if isinstance(values, np.ndarray):
-        row = values.astype(np.int64).view(np.uint64)
-        return mix(tag, np.stack((row, row * np.uint64(0x9FB21C651E98DF25))))
+        pair = np.empty((2, len(values)), dtype=np.uint64)
+        pair[0] = values.astype(np.int64, copy=False).view(np.uint64)
+        np.multiply(pair[0], _SPREAD, pair[1])
+        return mix(tag, pair)
     if -(1 << 63) <= values < 1 << 64:
         low = values & 0xFFFFFFFFFFFFFFFF
         pair = [[low], [low * 0x9FB21C651E98DF25 & 0xFFFFFFFFFFFFFFFF]]
@@ -98,9 +119,12 @@ def hash_ints(tag: Hash, values: Any) -> Hash:
 
 def collapse(h: Hash) -> Hash:
     """Return shape [2, 1] where all lanes agree."""
-    if h.shape[1] > 1 and bool((h == h[:, :1]).all()):
-        return h[:, :1].copy()
-    return h
+    return h[:, :1].copy() if agree(h) else h
+
+
+def agree(h: Hash) -> bool:
+    """Tell whether several lanes, the last axis, hold one hash (or one row of hashes)."""
+    return h.shape[-1] > 1 and h.item(0) == h.item(1) and bool((h == h[..., :1]).all())
 
 
 def kinds(h: Hash) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -216,7 +216,8 @@ def hash_members(op: str, hs: list[Hash]) -> Hash:
 
 def _equal(a: Hash, b: Hash) -> npt.NDArray[np.bool_]:
     """Tell where hashes are the same, word by word."""
-    return np.asarray((a[0] == b[0]) & (a[1] == b[1]))
+    same = np.asarray(a[0] == b[0])
+    return same & (a[1] == b[1]) if bool(same.any()) else same
 
 
 def hash_select(width: int, p: Hash, a: Hash, b: Hash) -> Hash:
@@ -440,12 +441,13 @@ class Forest:
                 place = np.arange(rows.shape[1], dtype=np.int64)
                 whole = hash_ints(h, np.repeat(place, rows.shape[2])).reshape(rows.shape)
                 h = whole.sum(axis=1, dtype=np.uint64)
-            _values, first, where = np.unique(h[0], return_index=True, return_inverse=True)
-            table = first[where.ravel()].astype(np.int64)
-            if len(first) == h.shape[1] or not bool((h[1] == h[1][table]).all()):
-                self.alike[node] = None
-            else:
-                self.alike[node] = self.tables.setdefault(table.tobytes(), table)
+            self.alike[node] = None
+            ranked = np.sort(h[0])
+            if bool((ranked[1:] == ranked[:-1]).any()):
+                first, where = np.unique(h[0], return_index=True, return_inverse=True)[1:]
+                table = first[where.ravel()].astype(np.int64)
+                if bool((h[1] == h[1][table]).all()):
+                    self.alike[node] = self.tables.setdefault(table.tobytes(), table)
         return self.alike[node]
 
     # -- small makers

@@ -21,7 +21,7 @@ import xxhash
 
 from checker.tree import evaluate
 from checker.tree.contexts import Contexts, each_once
-from checker.tree.hashing import Hash, collapse, key
+from checker.tree.hashing import Hash, agree, collapse, key
 from checker.tree.logic import Logic
 from checker.tree.nodes import COMPARE_BIT, LOW_BITS, SELECT_BIT, UNKNOWN_BIT, Node
 from checker.tree.poly import Poly, settle
@@ -501,6 +501,4 @@ class Rewriter:
 
 def _narrow(h: Hash) -> Hash:
     """Return one column where all agree."""
-    if h.shape[-1] > 1 and bool((h == h[..., :1]).all()):
-        return np.ascontiguousarray(h[..., :1])
-    return h
+    return np.ascontiguousarray(h[..., :1]) if agree(h) else h
