@@ -112,8 +112,8 @@ def hash_ints(tag: Hash, values: Any) -> Hash:
         return mix(tag, pair)
     if -(1 << 63) <= values < 1 << 64:
         low = values & 0xFFFFFFFFFFFFFFFF
-        pair = [[low], [low * 0x9FB21C651E98DF25 & 0xFFFFFFFFFFFFFFFF]]
-        return mix(tag, np.array(pair, dtype=np.uint64))
+        words = [[low], [low * 0x9FB21C651E98DF25 & 0xFFFFFFFFFFFFFFFF]]
+        return mix(tag, np.array(words, dtype=np.uint64))
     return mix(tag, key(f"int {values}"))
 
 

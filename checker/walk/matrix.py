@@ -35,6 +35,7 @@ class MatrixOps:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.inverse: dict[Fragment, tuple[Table, Table]] = {}
+        self.tables: dict[Any, Table] = {}  # of operands in registers
         self.groups: list[list[Any]] = []  # committed steps: shared bytes still being read
         self.open: list[Any] = []
         self.flying: set[int] = set()  # registers that a warp group still writes
@@ -205,6 +206,14 @@ class MatrixOps:
 
     def _from_registers(self, attr: Mma, frag: Fragment, parts: list[Node], is_a: bool,
                         number: Table) -> Node:
+        name = (frag, number.tobytes(), is_a, attr.k, attr.lanes)
+        table = self.tables.get(name)
+        if table is None:
+            table = self.tables[name] = self._elements_of(attr, frag, is_a, number)
+        return krow(self.engine, parts, table)
+
+    def _elements_of(self, attr: Mma, frag: Fragment, is_a: bool, number: Table) -> Table:
+        """Return which part of which lane holds each element, [k][lane][part, lane]."""
         inverse = self.inverse.get(frag)
         if inverse is None:
             shape = (int(frag.row.max()) + 1, int(frag.col.max()) + 1)
@@ -216,8 +225,7 @@ class MatrixOps:
         k = np.arange(attr.k)[:, None]
         where = (number[None, :], k) if is_a else (k, number[None, :])
         first = np.arange(self.engine.lanes) // attr.lanes * attr.lanes
-        table = np.stack((elem_of[where], lane_of[where] + first[None, :]), axis=-1)
-        return krow(self.engine, parts, table)
+        return np.stack((elem_of[where], lane_of[where] + first[None, :]), axis=-1)
 
     def _from_shared(self, op: Op, attr: Mma, src: Any, is_a: bool, distinct: dict[bytes, Table]
                      ) -> dict[bytes, Node] | None:
@@ -260,13 +268,16 @@ def _all(row: Node, zero: Node) -> bool:
 
 def krow(engine: Engine, parts: list[Node], table: Table) -> Node:
     """Return elements over k: table [k][lane][part, lane]; parts that are not used drop."""
-    used: list[Node] = []
+    flat = table[..., 0].ravel()
+    first = np.full(len(parts), flat.size)
+    first[flat[::-1]] = np.arange(flat.size - 1, -1, -1)  # of several the last one assigned stays
+    places: dict[Node, int] = {}
     renumber = np.zeros(len(parts), dtype=np.int64)
-    found, first = np.unique(table[..., 0], return_index=True)
-    for i in found[np.argsort(first)].tolist():  # in the order in which a row looks at them
-        if parts[i] not in used:
-            used.append(parts[i])
-        renumber[i] = used.index(parts[i])
+    for i in np.argsort(first).tolist():  # in the order in which a row looks at them
+        if first[i] == flat.size:
+            break
+        renumber[i] = places.setdefault(parts[i], len(places))
+    used = list(places)
     table = table.copy()
     table[..., 0] = renumber[table[..., 0]]
     return engine.forest.make("krow", str(table.shape[0]), width=used[0].width, args=used,
