@@ -690,8 +690,8 @@ class _Substitution:
 
         low = fits(zeros)
         if op == "zext" and factor == 1:
-            k = min(poly.tz(), poly.width - 1)
-            low = np.asarray(literal & ((1 << max(k, MAX_SHARED)) - 1))
+            k = np.minimum(self._own(poly.tz_each(), 0), poly.width - 1)
+            low = np.asarray(low_bits(literal, np.maximum(k, MAX_SHARED)))
             if bool(np.any(low >> k)):
                 self.rewriter.forest.premises.add("no-index-wrap")
         elif names and np.any(low != fits(symbols.tz_each())):

@@ -7,7 +7,7 @@ flat, a negated comparison is a comparison, a conjunct implied by another one dr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -249,7 +249,9 @@ class Logic:
         return forest.make(op, width=1, args=flat)
 
     def _absorbed(self, op: str, flat: list[Node]) -> list[Node]:
-        """Drop a or (a and b) to a; reduce a or (not a and b) to a or b; and the duals."""
+        """Drop a or (a and b) to a, also where (a and b) implies a otherwise; reduce
+        a or (not a and b) to a or b; and the duals.
+        """
         inner = "and" if op == "or" else "or"
         out: list[Node] = []
         for p in flat:
@@ -257,7 +259,7 @@ class Logic:
                 out.append(p)
                 continue
             others = [q for q in flat if q is not p]
-            if any(a in others for a in p.args):
+            if any(a in others for a in p.args) or self._adds_nothing(op, p, others):
                 continue
             kept = [a for a in p.args if self.negate(a) not in others]
             if len(kept) < len(p.args):
@@ -269,6 +271,12 @@ class Logic:
             if shared is not None:
                 return [shared]
         return out
+
+    def _adds_nothing(self, op: str, p: Node, others: Sequence[Node]) -> bool:
+        """Tell whether one of the others follows from p (for `or`), or p from it (for `and`)."""
+        if op == "or":
+            return any(self.implies(p.args, q) for q in others)
+        return any(self.implies(conjuncts(q), p) for q in others)
 
     def _members(self, op: str, p: Node) -> list[Node]:
         return list(p.args) if p.op == op else [p]
