@@ -51,6 +51,9 @@ __all__ = [
 LIMITS = frozenset({"fuel", "unmodelled", "irreducible", "local", "parameter", "shared-address",
                     "switch", "premise"})
 
+# What is assumed where two texts are equal as they are one program, whatever it does.
+_SAME_PROGRAM = frozenset({"same-program", "same-grid", "same-block"})
+
 LaunchFacts = Launch | Mapping[str, Any]
 Progress = Callable[[int, int], None]
 
@@ -170,14 +173,15 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
     if reasons:
         return _verdict("unproved", "", premises, reasons, sig_a, sig_b)
     broken = [*_broken_premises(_without_block(premises), launch_a, launch_b),
-              *_broken_premises(set(sig_a.premises) - _without_block(premises), launch_a),
-              *_broken_premises(set(sig_b.premises) - _without_block(premises),
-                                launch_b or launch_a)]
+              *_broken_premises(_blocks(sig_a.premises), launch_a),
+              *_broken_premises(_blocks(sig_b.premises), launch_b or launch_a)]
     if broken and declared:
         return _verdict("unproved", "", premises, broken, sig_a, sig_b)
-    if not broken and normalised_text(one.program) == normalised_text(two.program):
-        premises |= set() if sig_a.modelled else {"same-program"}
-        return _verdict("equal", "static", premises, [], sig_a, sig_b)
+    whole = premises | (set() if sig_a.modelled else _SAME_PROGRAM)
+    if not broken and normalised_text(one.program) == normalised_text(two.program) \
+            and _blocks(sig_a.premises) == _blocks(sig_b.premises) \
+            and not _broken_premises(_without_block(whole), launch_a, launch_b):
+        return _verdict("equal", "static", whole, [], sig_a, sig_b)
     proved, differences = same(one, two)
     if proved and not broken:
         return _verdict("equal", "static", premises, [], sig_a, sig_b)
@@ -249,9 +253,14 @@ def _parameter_reasons(a: Program, b: Program) -> list[Reason]:
     return []
 
 
+def _blocks(premises: Iterable[str]) -> set[str]:
+    """The block sizes that a kernel was walked at, as premises."""
+    return {code for code in premises if code.startswith("block:")}
+
+
 def _without_block(premises: Iterable[str]) -> set[str]:
     """The premises that both launches must keep: each kernel has a block size of its own."""
-    return {code for code in premises if not code.startswith("block:")}
+    return set(premises) - _blocks(premises)
 
 
 def _broken_premises(premises: Iterable[str], *launches: LaunchFacts | None) -> list[Reason]:
@@ -406,7 +415,7 @@ def examine(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] |
     if broken:
         signed = replace(signed, modelled=False, findings=(*signed.findings, *broken))
     premises = set(signed.premises)
-    shapes = _shapes(kernel, premises)
+    shapes = _shapes(kernel, premises if signed.modelled else _SAME_PROGRAM)
     reasons = _refusals(signed, "this")
     found = Examined(kernel.name, signed, parameters, shapes, (), _text_digest(walked.program),
                      tuple(sorted(premises)), tuple(reasons), shows=walked.shows)
@@ -429,7 +438,7 @@ def by_replay(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult]
     runs = _runs(program, kernel.launches, (digest,), known)
     return _with_runs(
         Examined(kernel.name, signed, tuple((p.size_bytes, p.pointer) for p in program.params),
-                 program=digest), runs, program)
+                 _shapes(kernel, _SAME_PROGRAM), program=digest), runs, program)
 
 
 def _runs(program: Program, launches: Sequence[LaunchFacts], name: tuple[str, ...],
@@ -463,7 +472,10 @@ def _with_runs(found: Examined, runs: Sequence[ReplayResult], program: Program) 
 
 
 def _shapes(kernel: KernelInput, premises: Iterable[str]) -> tuple[str, ...]:
-    """Launch shapes that a static class must share: those its trees depend on."""
+    """Launch shapes that a static class must share: those its trees depend on.
+
+    Of a kernel that is not modelled all of them, since it is equal to its own program only.
+    """
     launches = [Launch.from_json(facts) for facts in kernel.launches]
     out = [f"grid {x.grid}" for x in launches if "same-grid" in premises]
     return (*out, *(f"block {x.block}" for x in launches if "same-block" in premises))
@@ -562,10 +574,10 @@ def _equal_class(members: Sequence[tuple[KernelInput, Examined]], static: bool,
     if static and len(modelled) == len(found):
         basis, signature = "static", modelled[0]
         premises |= set(more) if len(set(modelled)) > 1 else set()
-    elif len({e.program for e in found}) == 1 and (
+    elif static and len({e.program for e in found}) == 1 and (
             len(found) > 1 or found[0].launch_signature is None):
         basis, signature = "static", found[0].signature.text
-        premises |= {"same-program"}
+        premises |= _SAME_PROGRAM
     else:
         basis = "launch"
         signature = next(e.launch_signature for e in found if e.launch_signature is not None)

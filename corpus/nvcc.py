@@ -62,6 +62,17 @@ def cases() -> Iterator[SourceCase]:
             launch_facts((cdiv(n, 16), cdiv(m, 16)), 256, x=Buf("f32", m * n),
                          y=Buf("f32", m * n, "out"), m=m, n=n)
             for m, n in ((37, 75), (19, 33), (65, 47))))
+    for variant, lanes, threads in product(range(4), range(3), (64, 256)):
+        whole = variant > 0
+        yield SourceCase("norms", {"VARIANT": variant, "LANES": lanes, "BLOCK": threads}, (),
+                         tuple(_rows(m, n, threads, scan=whole) for m, n in small))
+    products = ((37, 45, 203), (65, 19, 67), (16, 33, 331))
+    for variant in range(5):
+        rows = 64 if variant == 3 else 16
+        yield SourceCase("matmul", {"VARIANT": variant}, (), tuple(
+            launch_facts((cdiv(n, 16), cdiv(m, rows)), 256, a=Buf("f32", m * k, axis=(m, k, 1)),
+                         b=Buf("f32", k * n, axis=(1, k, n), mirror=1), c=Buf("f32", m * n, "out"),
+                         m=m, n=n, k=k) for m, n, k in products))
 
 
 def _name(case: SourceCase) -> str:

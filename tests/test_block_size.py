@@ -95,6 +95,29 @@ def test_each_kernel_has_the_block_size_of_its_own_launch() -> None:
     assert same.equal
 
 
+@pytest.mark.parametrize("body", [READ, READ.replace("add.rn", "add.rz.sat"),
+                                  READ.replace("bar.sync 0;", "bar.sync 0, 64;")])
+def test_one_text_at_two_block_sizes_is_two_kernels(body: str) -> None:
+    """The text alone does not say how many threads share its work, modelled or not."""
+    text = kernel(body)
+    facts = launch(64), launch(128)
+    assert not api.compare(text, text, launch_a=facts[0], launch_b=facts[1]).equal
+    assert api.compare(text, text, launch_a=facts[0]).equal
+    pair = [KernelInput(f"at {f['block'][0]}", text, launches=(f,)) for f in facts]
+    for static in (False, True):
+        assert not any(len(c.members) > 1 for c in api.partition(pair, static=static).classes)
+    twins = [pair[0], KernelInput("again", text, launches=(facts[0],))]
+    assert [c.members for c in api.partition(twins).classes] == [("at 64", "again")]
+
+
+def test_one_text_at_two_grids_is_two_kernels_unless_it_is_modelled() -> None:
+    text = kernel(READ.replace("bar.sync 0;", "bar.sync 0, 64;"))
+    wide = {**launch(128), "grid": [2, 1, 1]}
+    verdict = api.compare(text, text, launch_a=launch(128), launch_b=wide)
+    assert verdict.basis != "static"
+    assert {"same-grid", "same-block"} <= set(api.compare(text, text).premises)
+
+
 def test_launch_facts_that_contradict_a_declaration_are_said() -> None:
     verdict = api.compare(kernel(READ), kernel(LITERAL), assume=("block:128",), launch_a=launch(64))
     assert verdict.kind == "unproved"
@@ -154,12 +177,14 @@ def test_lanes_that_a_partial_warp_lacks_hold_nothing() -> None:
 
 def test_kernels_of_nvcc_are_signed_and_their_merges_replay_to_one_map() -> None:
     kernels = [k for k in load_set("nvcc_sm_90")
-               if k.family in ("nvcc_reduce", "nvcc_tree", "nvcc_transpose")]
-    signed = {k.name: api.sign(k.text) for k in kernels}
+               if k.family in ("nvcc_reduce", "nvcc_tree", "nvcc_transpose", "nvcc_norms",
+                               "nvcc_matmul")]
+    signed = {k.name: api.examine(KernelInput(k.name, k.text, launches=k.launches[:1])).signature
+              for k in kernels}
     assert all(s.modelled for s in signed.values())
     merged = [(a, b) for a, b in combinations(kernels, 2)
               if signed[a.name].text == signed[b.name].text and a.launches == b.launches]
-    assert len(merged) > 5
+    assert len(merged) > 20
     for a, b in merged:
         maps = [api.replay_kernel(k.text, k.launches[0]).digest for k in (a, b)]
         assert maps[0] == maps[1], (a.name, b.name)

@@ -8,6 +8,7 @@ goes; nothing raises: a check that fails keeps the reference alone and says why.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -160,20 +161,30 @@ def _geometry(kernels: Sequence[KernelInput]) -> dict[str, tuple[Any, Any]]:
     }
 
 
+def _block_codes(block: Any) -> set[str]:
+    """The premises that name the block sizes of a kernel's launches."""
+    sizes = [int(n) for n in re.findall(r"\d+", str(block))]
+    return {"block:" + "x".join(map(str, sizes[i:i + 3])) for i in range(0, len(sizes), 3)}
+
+
 def _split(answer: Partition, geometry: Geometry) -> Partition:
-    """Cut static classes whose premises need one grid or one block where those differ."""
+    """Cut static classes whose premises need one grid or one block where those differ.
+
+    A class that was walked at some block size holds for kernels that are launched with it.
+    """
     classes: list[EqualClass] = []
     for one in answer.classes:
         grid, block = "same-grid" in one.premises, "same-block" in one.premises
         whole = "same-program" in one.premises
-        if one.basis != "static" or not (grid or block or whole):
+        sizes = {code for code in one.premises if code.startswith("block:")}
+        if one.basis != "static" or not (grid or block or whole or sizes):
             classes.append(one)
             continue
         groups: dict[Any, list[str]] = {}
         for name in one.members:
             known = geometry.get(name)
             key: Any = "unknown" if whole else name
-            if known is not None:
+            if known is not None and (not sizes or sizes == _block_codes(known[1])):
                 key = (grid or whole) and known[0], (block or whole) and known[1]
             groups.setdefault(key, []).append(name)
         classes += [replace(one, members=tuple(names)) for names in groups.values()]
