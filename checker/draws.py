@@ -221,6 +221,7 @@ def draw(kind: str, seed: int, buffer: Mapping[str, Any], launch: int = 0) -> Bi
 
     The stream depends on kind, seed, buffer name and launch index only. Integer buffers ignore the
     kind's float meaning: ``tiny`` gives small numbers, ``huge`` the extremes, else uniform bits.
+    What ought to be positive (a scale, say) is of everyday size but for ``edge`` and ``span``.
     """
     dtype, n, name = buffer["dtype"], int(buffer["elements"]), buffer["buffer"]
     if "values" in buffer:
@@ -232,6 +233,10 @@ def draw(kind: str, seed: int, buffer: Mapping[str, Any], launch: int = 0) -> Bi
     hints = buffer.get("draw", {})
     if dtype not in FORMATS:
         return _integers(kind, dtype, w)
+    if hints.get("positive") and kind in ("edge", "span"):
+        ebits, mbits, _ = FORMATS[dtype]
+        bits = draw(kind, seed, {**buffer, "draw": {}}, launch)
+        return bits & bits.dtype.type((1 << (ebits + mbits)) - 1)
     if hints.get("positive"):
         return round_to(dtype, np.abs(_bell(w)) * 0.125 + 2.0**-6)
     if kind == "wide":

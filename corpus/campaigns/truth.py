@@ -135,7 +135,8 @@ def judge(job: Job) -> Found:
             result = replay(program, Launch.from_json(facts))
             digest_at = result.digest if result.usable else ""
             if result.unsupported is not None and result.unsupported.code == "data-dependent":
-                result, digest_at = _by_values(program, facts, at, result)
+                result, digest_at = _by_values(program, facts, at, result,
+                                              len(job.digests[at]))
             reasons += [f"{r.code}: {r.message}" for r in result.reasons()]
             if result.nondeterministic:
                 reasons.append("nondeterministic")
@@ -158,13 +159,13 @@ def judge(job: Job) -> Found:
                    reasons=tuple(dict.fromkeys([*reasons, *why]))[:4])
 
 
-def _by_values(program: Any, facts: dict[str, Any], at: int, refused: ReplayResult
+def _by_values(program: Any, facts: dict[str, Any], at: int, refused: ReplayResult, draws: int
                ) -> tuple[ReplayResult, str]:
     """Replay with the integers of each of the truth's draws as launch facts; one joint digest."""
     names = [a["buffer"] for a in facts["args"] if a and a.get("role") in ("in", "inout")
              and "values" not in a and "init" not in a and a.get("dtype", "f") not in FORMATS]
     digests: list[str] = []
-    for kind, seed in DRAWS if names else ():
+    for kind, seed in DRAWS[:draws] if names else ():
         inputs = draw_inputs(facts, at, kind, seed)
         args = [a if not a or a.get("buffer") not in names else
                 {**a, "values": [int(v) for v in inputs[a["buffer"]]]} for a in facts["args"]]
