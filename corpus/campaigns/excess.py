@@ -11,6 +11,7 @@ found with the part of its class that each kernel is in, for ``corpus.status --f
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -43,8 +44,8 @@ TRIED = (*DRAWS, *((kind, seed) for seed in range(9, 13)
 #: how many of them are tried before inputs next to boundaries of narrow outputs
 BEFORE = 26
 
-#: a class that takes longer is left as it is
-JOB_SECONDS = 900
+#: seconds after which no more inputs are tried on a class
+CLASS_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Bytes:
     counts: tuple[int, ...]
     refused: int = 0
     draws: int = len(TRIED)
+    seconds: float = CLASS_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class Row:
     notes: list[str] = field(default_factory=list)
 
 
-def classes_of(jobs: Sequence[Job], found: Sequence[Found], draws: int) -> list[Bytes]:
+def classes_of(jobs: Sequence[Job], found: Sequence[Found], draws: int,
+               seconds: float = CLASS_SECONDS) -> list[Bytes]:
     """Every class of bytes with its launch classes."""
     groups: dict[tuple[str, Any], list[tuple[Job, Found]]] = defaultdict(list)
     for job, answer in zip(jobs, found, strict=True):
@@ -96,7 +99,7 @@ def classes_of(jobs: Sequence[Job], found: Sequence[Found], draws: int) -> list[
                 counts[answer.maps] += 1
         out.append(Bytes(members[0][0].family, tuple(first.values()), tuple(first),
                          tuple(counts[m] for m in first), len(members) - sum(counts.values()),
-                         draws))
+                         draws, seconds))
     return out
 
 
@@ -127,81 +130,90 @@ def _counts(job: Job, found: Found) -> bool:
 
 
 def separate(cls: Bytes) -> Parts:
-    """Partition the launch classes by what the replayed bytes show."""
-    programs = [api.program_of(job.text, isa=job.isa) for job in cls.kernels]
-    parts: list[tuple[int, ...]] = [tuple(range(len(cls.kernels)))]
-    notes: list[str] = []
+    """Partition the launch classes by what the replayed bytes show, until the time is up."""
+    search = _Search(cls)
     for at in range(len(cls.maps[0])):
-        parts = _by_draws(cls, programs, parts, at, TRIED[: min(cls.draws, BEFORE)], notes)
+        search.by_draws(at, TRIED[: min(cls.draws, BEFORE)])
         if cls.draws > BEFORE:
-            parts = _by_boundaries(cls, programs, parts, at, notes)
-        parts = _by_draws(cls, programs, parts, at, TRIED[BEFORE : cls.draws], notes)
-    for part in parts:
+            search.by_boundaries(at)
+        search.by_draws(at, TRIED[BEFORE : cls.draws])
+    for part in search.parts:
         if len(part) > 1:
-            notes += [_unexplained(cls, programs, part[0], other) for other in part[1:]]
-    return Parts(tuple(parts), tuple(notes))
+            search.notes += [_unexplained(cls, search.programs, part[0], other)
+                             for other in part[1:]]
+    return Parts(tuple(search.parts), tuple(search.notes))
 
 
-def _open(cls: Bytes, parts: Iterable[tuple[int, ...]], at: int) -> list[tuple[int, ...]]:
-    """The parts whose maps differ at a launch."""
-    return [p for p in parts if len({cls.maps[i][at] for i in p}) > 1]
+class _Search:
+    """A class of bytes that is being taken apart: its parts so far, and what was seen."""
 
+    def __init__(self, cls: Bytes) -> None:
+        self.cls = cls
+        self.programs = [api.program_of(job.text, isa=job.isa) for job in cls.kernels]
+        self.parts: list[tuple[int, ...]] = [tuple(range(len(cls.kernels)))]
+        self.notes: list[str] = []
+        self.until = time.monotonic() + cls.seconds
 
-def _by_draws(cls: Bytes, programs: Sequence[Program], parts: list[tuple[int, ...]], at: int,
-              tried: Sequence[tuple[str, int]], notes: list[str]) -> list[tuple[int, ...]]:
-    """The parts, taken apart by the witness search's draws at one launch."""
-    for kind, seed in tried:
-        for part in _open(cls, parts, at):
-            launch = Launch.from_json(cls.kernels[part[0]].launches[at])
-            split = _split(cls, programs, part, at, draw_inputs(launch, kind, seed), notes)
-            parts = _refined(cls, parts, part, split, f"launch {at}, {kind}/{seed}", notes)
-    return parts
+    def by_draws(self, at: int, tried: Sequence[tuple[str, int]]) -> None:
+        """Try the witness search's draws at one launch."""
+        for kind, seed in tried:
+            for part in self._open(at, self.parts):
+                inputs = draw_inputs(self._launch(part[0], at), kind, seed)
+                self._refine(part, at, inputs, f"{kind}/{seed}")
 
+    def by_boundaries(self, at: int) -> None:
+        """Try inputs next to boundaries of the narrow outputs of each part's first kernel."""
+        for part in self._open(at, self.parts):
+            left = [part]
+            for seed, inputs, _ in near_boundaries(self.programs[part[0]],
+                                                   self._launch(part[0], at)):
+                for one in self._open(at, left):
+                    split = self._refine(one, at, inputs, f"boundaries of normal/{seed}")
+                    left = [p for p in left if p is not one] + split
+                if not self._open(at, left):
+                    break
 
-def _by_boundaries(cls: Bytes, programs: Sequence[Program], parts: list[tuple[int, ...]], at: int,
-                   notes: list[str]) -> list[tuple[int, ...]]:
-    """The parts, taken apart next to boundaries of narrow outputs of the first kernel of each."""
-    for part in _open(cls, parts, at):
-        launch = Launch.from_json(cls.kernels[part[0]].launches[at])
-        left = [part]
-        for seed, inputs, _ in near_boundaries(programs[part[0]], launch):
-            for one in _open(cls, left, at):
-                split = _split(cls, programs, one, at, inputs, notes)
-                parts = _refined(cls, parts, one, split, f"launch {at}, boundaries of "
-                                 f"normal/{seed}", notes)
-                left = [p for p in left if p is not one] + split
-            if not _open(cls, left, at):
-                break
-    return parts
+    def _launch(self, kernel: int, at: int) -> Launch:
+        return Launch.from_json(self.cls.kernels[kernel].launches[at])
 
+    def _open(self, at: int, parts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """The parts whose maps differ at a launch; none when the time is up."""
+        if time.monotonic() > self.until:
+            if (note := f"out of time  {self.cls.kernels[0].name} and others") not in self.notes:
+                self.notes.append(note)
+            return []
+        return [p for p in parts if len({self.cls.maps[i][at] for i in p}) > 1]
 
-def _refined(cls: Bytes, parts: list[tuple[int, ...]], part: tuple[int, ...],
-             split: list[tuple[int, ...]], where: str, notes: list[str]) -> list[tuple[int, ...]]:
-    """The parts with one of them taken apart."""
-    if len(split) < 2:
-        return parts
-    notes.append(f"witness      {' | '.join(cls.kernels[s[0]].name for s in split)}: {where}")
-    return [p for p in parts if p is not part] + split
+    def _refine(self, part: tuple[int, ...], at: int, inputs: dict[str, Bits], said: str
+                ) -> list[tuple[int, ...]]:
+        """Take a part apart by the bytes that it gives; what is left of it."""
+        split = self._split(part, at, inputs)
+        if len(split) == 1:
+            return [part]
+        names = " | ".join(self.cls.kernels[s[0]].name for s in split)
+        self.notes.append(f"witness      {names}: launch {at}, {said}")
+        self.parts = [p for p in self.parts if p is not part] + split
+        return split
 
-
-def _split(cls: Bytes, programs: Sequence[Program], part: Sequence[int], at: int,
-           inputs: dict[str, Bits], notes: list[str]) -> list[tuple[int, ...]]:
-    """The part's members by the bytes they give; those of unknown bytes stay with the first."""
-    found: dict[str, list[int]] = defaultdict(list)
-    unknown: list[int] = []
-    shared: dict[str, str] = {}
-    for i in part:
-        same = cls.maps[i][at]
-        if same not in shared:
-            launch = Launch.from_json(cls.kernels[i].launches[at])
-            result = replay(programs[i], launch, domain="bytes", inputs=inputs)
-            shared[same], why = _bytes(result)
-            if why and (note := f"no bytes     {cls.kernels[i].name}: {why}") not in notes:
-                notes.append(note)
-        (found[shared[same]] if shared[same] else unknown).append(i)
-    split = list(found.values()) or [[]]
-    split[0] += unknown
-    return [tuple(s) for s in split]
+    def _split(self, part: Sequence[int], at: int, inputs: dict[str, Bits]
+               ) -> list[tuple[int, ...]]:
+        """The part's members by the bytes they give; those of unknown bytes stay with the first."""
+        found: dict[str, list[int]] = defaultdict(list)
+        unknown: list[int] = []
+        shared: dict[str, str] = {}
+        for i in part:
+            same = self.cls.maps[i][at]
+            if same not in shared:
+                result = replay(self.programs[i], self._launch(i, at), domain="bytes",
+                                inputs=inputs)
+                shared[same], why = _bytes(result)
+                note = f"no bytes     {self.cls.kernels[i].name}: {why}"
+                if why and note not in self.notes:
+                    self.notes.append(note)
+            (found[shared[same]] if shared[same] else unknown).append(i)
+        split = list(found.values()) or [[]]
+        split[0] += unknown
+        return [tuple(s) for s in split]
 
 
 def _bytes(result: ReplayResult) -> tuple[str, str]:
@@ -235,21 +247,33 @@ def _unexplained(cls: Bytes, programs: Sequence[Program], one: int, two: int) ->
             f"{d.count} elements, lines {d.line_a} and {d.line_b}")
 
 
-def explain(classes: Sequence[Bytes], workers: int) -> list[Parts]:
-    """Take apart the classes of bytes of more than one launch class, in processes."""
+def explain(classes: Sequence[Bytes], workers: int, seconds: float = 1e9) -> list[Parts]:
+    """Take apart the classes of bytes of more than one launch class, in processes.
+
+    seconds: no class is begun later; what was not tried is left whole, and said.
+    """
     whole = {id(c): Parts((tuple(range(len(c.kernels))),) if c.kernels else (), ())
              for c in classes}
     several = [c for c in classes if len(c.kernels) > 1]
+    # A fixed shuffle, so that a run that ends early has something of each family.
+    several.sort(key=lambda c: xxhash.xxh3_64_hexdigest(c.kernels[0].name))
+    for cls in several:
+        whole[id(cls)] = replace(whole[id(cls)], notes=(
+            f"not tried    {cls.kernels[0].name} and {len(cls.kernels) - 1} more",))
+    start = time.monotonic()
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal) as bar:
         shown = bar.add_task("excess", total=len(several))
-        for cls, answer in run_all(separate, several, workers, seconds=JOB_SECONDS):
+        for cls, answer in run_all(
+                separate, several, workers, 2 * max((c.seconds for c in several), default=1.0)):
             if isinstance(answer, Lost):
                 whole[id(cls)] = replace(whole[id(cls)], notes=(
                     f"lost         {cls.kernels[0].name} and others: {answer.reason}",))
             else:
                 whole[id(cls)] = answer
             bar.advance(shown)
+            if time.monotonic() - start > seconds:
+                break
     return [whole[id(c)] for c in classes]
 
 
@@ -292,13 +316,15 @@ def main(
     only: Annotated[str, typer.Option(help="part of the family's name")] = "",
     draws: Annotated[int, typer.Option(help="draws tried at each launch")] = len(TRIED),
     workers: Annotated[int | None, typer.Option(help="processes; default: all cores")] = None,
+    seconds: Annotated[float, typer.Option(help="stop after this long")] = 1e9,
+    class_seconds: Annotated[float, typer.Option(help="most time for one class")] = CLASS_SECONDS,
     out: Annotated[Path | None, typer.Option(help="what was found, with parts")] = None,
 ) -> None:
     """Explain every class of the launch partition that the bytes do not show."""
     pairs = [(j, f) for j, f in zip(*recall(found), strict=True) if only in j.family]
     jobs, answers = [j for j, _ in pairs], [f for _, f in pairs]
-    classes = classes_of(jobs, answers, draws)
-    parts = explain(classes, workers or os.cpu_count() or 1)
+    classes = classes_of(jobs, answers, draws, class_seconds)
+    parts = explain(classes, workers or os.cpu_count() or 1, seconds)
     show(tabulate(classes, parts))
     if out is not None:
         write_lines(out, [asdict(f) for f in with_parts(jobs, answers, classes, parts)], 6)

@@ -45,6 +45,14 @@ def test_a_witness_takes_a_class_of_bytes_apart() -> None:
     assert (row.equal_pairs, row.proved) == (3, 1)  # the refused one counts with the larger part
 
 
+def test_a_class_whose_time_is_up_stays_whole_and_says_so() -> None:
+    jobs = [_job("left", LEFT), _job("right", RIGHT)]
+    (cls,) = classes_of(jobs, [_found(jobs[0], "a"), _found(jobs[1], "b")], 8, seconds=-1.0)
+    answer = separate(cls)
+    assert answer.parts == ((0, 1),)
+    assert answer.notes[0].startswith("out of time")
+
+
 def test_what_nothing_separates_is_left_with_its_place() -> None:
     jobs = [_job("one", ONE), _job("two", TWO)]
     (cls,) = classes_of(jobs, [_found(jobs[0], "a"), _found(jobs[1], "b")], 4)
