@@ -235,8 +235,9 @@ def draw(kind: str, seed: int, buffer: Mapping[str, Any], launch: int = 0) -> Bi
         return _integers(kind, dtype, w)
     if hints.get("positive") and kind in ("edge", "span"):
         ebits, mbits, _ = FORMATS[dtype]
-        bits = draw(kind, seed, {**buffer, "draw": {}}, launch)
-        return bits & bits.dtype.type((1 << (ebits + mbits)) - 1)
+        signed = draw(kind, seed, {**buffer, "draw": {}}, launch)
+        size: Bits = signed & signed.dtype.type((1 << (ebits + mbits)) - 1)
+        return size
     if hints.get("positive"):
         return round_to(dtype, np.abs(_bell(w)) * 0.125 + 2.0**-6)
     if kind == "wide":

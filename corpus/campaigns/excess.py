@@ -256,7 +256,7 @@ def explain(classes: Sequence[Bytes], workers: int, seconds: float = 1e9) -> lis
              for c in classes}
     several = [c for c in classes if len(c.kernels) > 1]
     # A fixed shuffle, so that a run that ends early has something of each family.
-    several.sort(key=lambda c: xxhash.xxh3_64_hexdigest(c.kernels[0].name))
+    several.sort(key=lambda c: xxhash.xxh3_64_hexdigest(c.kernels[0].name.encode()))
     for cls in several:
         whole[id(cls)] = replace(whole[id(cls)], notes=(
             f"not tried    {cls.kernels[0].name} and {len(cls.kernels) - 1} more",))
