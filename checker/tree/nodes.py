@@ -442,10 +442,13 @@ class Forest:
                 whole = hash_ints(h, np.repeat(place, rows.shape[2])).reshape(rows.shape)
                 h = whole.sum(axis=1, dtype=np.uint64)
             self.alike[node] = None
-            ranked = np.sort(h[0])
-            if bool((ranked[1:] == ranked[:-1]).any()):
-                first, where = np.unique(h[0], return_index=True, return_inverse=True)[1:]
-                table = first[where.ravel()].astype(np.int64)
+            order = np.argsort(h[0], kind="stable")
+            ranked = h[0][order]
+            fresh = np.ones(len(ranked), dtype=bool)
+            np.not_equal(ranked[1:], ranked[:-1], out=fresh[1:])
+            if not bool(fresh.all()):
+                table = np.empty(len(order), dtype=np.int64)
+                table[order] = order[fresh][np.cumsum(fresh) - 1]
                 if bool((h[1] == h[1][table]).all()):
                     self.alike[node] = self.tables.setdefault(table.tobytes(), table)
         return self.alike[node]

@@ -37,7 +37,7 @@ def settle(c: Coef, width: int) -> Coef:
         if 0 < width < 64:
             shift = np.int64(1 << (width - 1))
             c = ((c + shift) & np.int64((1 << width) - 1)) - shift
-        if bool((c == c[0]).all()):
+        if c.item(0) == c.item(-1) and bool((c == c[0]).all()):
             return int(c[0])
         return c
     if width:
@@ -74,8 +74,7 @@ def coef_mul(a: Coef, b: Coef, width: int) -> Coef:
             and _bound(a) * _bound(b) >= _LIMIT:
         raise TooLarge
     if isinstance(a, np.ndarray):
-        with np.errstate(over="ignore"):
-            return settle(a * (b if isinstance(b, np.ndarray) else _int64(b)), width)
+        return settle(a * (b if isinstance(b, np.ndarray) else _int64(b)), width)  # arrays wrap
     if isinstance(b, np.ndarray):
         return coef_mul(b, a, width)
     return settle(a * b, width)
