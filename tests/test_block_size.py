@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,9 @@ from checker.errors import UsageError
 from checker.premises import explain
 from corpus.load import load_set
 from tests.kernels import ptx
+
+EXAMPLES = Path(__file__).parents[1] / "corpus/examples"
+confirm = importlib.import_module("checker.tree.confirm")
 
 #: one partial sum a warp through shared memory, of elements that lie a block's width apart
 SUM = """
@@ -191,3 +196,14 @@ def test_kernels_of_nvcc_are_signed_and_their_merges_replay_to_one_map() -> None
     apart = {k.launches[0]["block"][0]: signed[k.name].text for k in kernels
              if k.name.startswith("nvcc_reduce-ORDER0")}
     assert len(set(apart.values())) == 3  # the width is part of the order
+
+
+def test_what_elements_share_is_confirmed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 elements of a row hold the row's mean and variance, 256 loops each."""
+    counted: list[str] = []
+    compare = confirm._compare
+    monkeypatch.setattr(confirm, "_compare", lambda x, y, pairs: (
+        counted.append(x.node.op), compare(x, y, pairs))[1])
+    texts = [(EXAMPLES / f"layer_norm_{how}.ptx").read_text() for how in ("down", "butterfly")]
+    assert api.compare(*texts, assume=("block:256",)).equal
+    assert 500 < counted.count("fold") < 1500

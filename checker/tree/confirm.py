@@ -20,7 +20,7 @@ from checker.tree.poly import Poly, settle
 from checker.tree.result import Element
 from checker.tree.rewrite import Scope
 
-__all__ = ["View", "confirm"]
+__all__ = ["Seen", "View", "confirm"]
 
 MAX_PAIRS = 200_000
 
@@ -130,8 +130,15 @@ def lane_terms(poly: Poly, scope: Scope, op: str = "",
     return out
 
 
-def confirm(a: Element, b: Element) -> str:
-    """Return "" where two elements are shown to hold one tree at one address."""
+#: pairs of nodes that were shown to be one tree: its hash, their numbers in each kernel
+Seen = set[tuple[str, int, int]]
+
+
+def confirm(a: Element, b: Element, seen: Seen | None = None) -> str:
+    """Return "" where two elements are shown to hold one tree at one address.
+
+    seen: what was shown for other elements of the same two kernels; what is shown now is added.
+    """
     left = lane_terms(a.slot.address, a.scope, "load")
     right = lane_terms(b.slot.address, b.scope, "load")
     if {k: v[0] for k, v in left.items()} != {k: v[0] for k, v in right.items()}:
@@ -139,12 +146,12 @@ def confirm(a: Element, b: Element) -> str:
     pairs = [(View(a.slot.value, a.scope), View(b.slot.value, b.scope))]
     for name, (_c, atoms) in left.items():
         pairs.extend(zip(atoms, right[name][1], strict=True))
-    return confirm_pairs(pairs)
+    return confirm_pairs(pairs, seen)
 
 
-def confirm_pairs(pairs: list[tuple[View, View]]) -> str:
+def confirm_pairs(pairs: list[tuple[View, View]], seen: Seen | None = None) -> str:
     """Compare pairs of views, and all that lies below them."""
-    seen: set[tuple[str, int, int]] = set()
+    seen = set() if seen is None else seen
     count = 0
     while pairs:
         x, y = pairs.pop()

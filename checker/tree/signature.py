@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from checker.results import Reason, Signature
-from checker.tree.confirm import confirm
+from checker.tree.confirm import Seen, confirm
 from checker.tree.diff import first_difference
 from checker.tree.nodes import Fuel
 from checker.tree.result import Element, OutputGroup, WalkResult
@@ -79,6 +79,7 @@ def _blockers(a: WalkResult, b: WalkResult) -> Any:
 def _confirm_all(a: WalkResult, b: WalkResult) -> str:
     """Confirm that elements with one digest have one structure."""
     left, right = _elements(a), _elements(b)
+    seen: Seen = set()  # elements share most of their trees
     if sorted(left) != sorted(right):
         return "different buffers are written"
     for where, elements in left.items():
@@ -89,7 +90,7 @@ def _confirm_all(a: WalkResult, b: WalkResult) -> str:
             twin = others.get((e.digest, e.coverage))
             if twin is None:
                 return "different elements are written"
-            problem = confirm(e, twin)
+            problem = confirm(e, twin, seen)
             if problem:
                 return problem
     return ""
