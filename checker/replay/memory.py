@@ -257,10 +257,11 @@ class Cells:
     def _conflict(self, rows: Rows, h: Any, f: Any, warp: Any, place: Any) -> None:
         """Lanes write different trees to one cell.
 
-        A finding, unless all of them are lanes of one warp and every value comes out of an exchange
+        A finding, unless all of them are lanes of one warp and a value comes out of an exchange
         between lanes: a reduction that each lane holds in its own order (an arg-max, whose lanes
         agree where there is no NaN). Then the cell holds the hardware's pick, which may depend on
-        everything about that store: its width, its lanes, where each of them writes and what.
+        everything about that store: its width, its lanes, where each of them writes and what. (One
+        exchanged value is enough: a lane whose partners hold literals knows what it got.)
         """
         count = h.shape[2]
         index = (rows.at[:, None] * count + np.arange(count)).reshape(-1)
@@ -274,7 +275,9 @@ class Cells:
         high = np.full(len(cells), -1, dtype=np.int64)
         np.minimum.at(low, group, warp.astype(np.int64))
         np.maximum.at(high, group, warp.astype(np.int64))
-        if (low != high)[hit].any() or ((f[take] & EXCH) == 0).any():
+        exchanged = np.zeros(len(cells), dtype=bool)
+        exchanged[group[(f & EXCH) != 0]] = True
+        if (low != high)[hit].any() or not exchanged[hit].all():
             self.report("write-conflict", f"threads write different values to one byte of "
                                           f"{self.name} in one instruction: which one stays is "
                                           "undefined")

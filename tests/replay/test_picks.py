@@ -36,6 +36,19 @@ def test_the_same_store_keeps_the_same_lane() -> None:
     assert first_difference(first, again) is None
 
 
+def test_a_lane_whose_partner_holds_a_literal_knows_what_it_got() -> None:
+    mixed = VALUES.replace("mov.b32 %r7, %f1;\n",
+                           "and.b32 %r10, %r1, 1;\nsetp.eq.u32 %p2, %r10, 1;\n"
+                           "selp.f32 %f1, 0f40000000, %f1, %p2;\nmov.b32 %r7, %f1;\n")
+    store = PAIR.format(3) + "st.shared.f32 [%r9], %f3;\n" + BACK
+    found = run(mixed + store, threads=32)
+    assert found.usable
+    assert "lane-pick" in found.premises
+    alone = run(mixed.replace("fma.rn.f32 %f3, %f1, 0f40400000, %f2", "mov.f32 %f3, %f1") + store,
+                threads=32)
+    assert {f.code for f in alone.findings} == {"write-conflict"}
+
+
 def test_another_width_may_keep_another_lane() -> None:
     wide = run(VALUES + PAIR.format(3) + "st.shared.v2.f32 [%r9], {%f3, %f3};\n" + BACK, threads=32)
     assert wide.usable
