@@ -51,6 +51,8 @@ def runs(program: Program, block_of: Sequence[int], kind: Kind) -> Iterator[list
     now: _Open | None = None
     for at, op in enumerate(program.ops):
         key = kind.key(op)
+        if now is None and key is None:
+            continue
         read, written = _registers(op)
         if now is not None and (
                 control(op) or block_of[at] != block_of[now.places[0]]
@@ -82,11 +84,13 @@ def early(program: Program, block_of: Sequence[int], key: Callable[[Op], Hashabl
         if control(op) or block_of[at] != block:
             yield from (run.places for run in opened.values() if len(run.places) > 1)
             opened, block = {}, block_of[at]
+        name = key(op)
+        if name is None and not opened:
+            continue
         read, written = _registers(op)
         for earlier in late.get(at, ()):
             more = _registers(program.ops[earlier])
             read, written = read | more[0], written | more[1]
-        name = key(op)
         if name is not None:
             mine = opened.get(name)
             if mine is not None and (read & mine.written or written & (mine.read | mine.written)):
