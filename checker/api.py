@@ -17,6 +17,7 @@ import xxhash
 
 from checker import knobs
 from checker.assume import Block, assumed, contradicted, positions, sized
+from checker.collector import collector_paused
 from checker.contract import contract
 from checker.core import Program
 from checker.errors import LaunchError, SamebitsError, Span
@@ -105,6 +106,7 @@ def sign(text: str, *, isa: str | None = None, kernel: str | None = None,
     return signature(_walked(text, isa, kernel, file, tuple(assume)))
 
 
+@collector_paused()
 def replay_kernel(text: str, launch: LaunchFacts, *, isa: str | None = None,
                   kernel: str | None = None, domain: str = "trees",
                   assume: Sequence[str] = (), file: str = "<text>") -> ReplayResult:
@@ -426,6 +428,7 @@ def examine(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] |
     return _with_runs(found, runs, walked.program)
 
 
+@collector_paused()
 def by_replay(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] | None = None
               ) -> Examined:
     """What is known of a kernel from its launches alone: no walk, so no static signature.

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A module may import modules of a lower rank, or of its own group.
 RANKS: list[tuple[str, int]] = [
+    ("checker.collector", 0),
     ("checker.errors", 0),
     ("checker.syntax", 1),
     ("checker.core", 2),

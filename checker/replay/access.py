@@ -113,7 +113,10 @@ def place(m: Any, space: str, address: NDArray[Any], mask: Mask | None, size: in
     shape = region.shape if mask is None else np.broadcast_shapes(region.shape, mask.shape)
     on = None if mask is None else np.broadcast_to(mask, shape)
     wide = np.broadcast_to(region, shape)
-    values = np.unique(wide if on is None else wide[on])
+    reached = wide if on is None else wide[on]
+    values = reached.reshape(-1)[:1]
+    if (reached != values).any():
+        values = np.unique(reached)
     for value in values:
         sub = mask
         if len(values) > 1:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from checker.core import OPS, Const, Op, Program
+from checker.core import OPS, Const, Guard, Op, Program
 from checker.replay import access, asynchronous, batch, lanes, matrix, sync
 from checker.replay.facts import MNZ, OPQ, Mask
 from checker.replay.hashing import combine_all, key
@@ -195,7 +195,15 @@ def _pure(program: Program, op: Op, compute: Compute) -> Step:
 
         return plain
 
-    def guarded(m: Machine) -> None:
+    return _guarded(program, op, compute, guard)
+
+
+def _guarded(program: Program, op: Op, compute: Compute, guard: Guard) -> Step:
+    """Such an operation where a guard holds."""
+    read, dst = operands(op), op.dst[0]
+    width = program.reg_widths[dst]
+
+    def run(m: Machine) -> None:
         on = m.guard(guard, always)
         if on is EMPTY:
             return
@@ -210,7 +218,7 @@ def _pure(program: Program, op: Op, compute: Compute) -> Step:
         both = select(on, old, v, m.mask) if guard.neg else select(on, v, old, m.mask)  # type: ignore[arg-type]
         m.put(dst, both, m.mask, False)
 
-    return guarded
+    return run
 
 
 def _integer(name: str, attr: Any, width: int) -> Compute:

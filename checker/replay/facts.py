@@ -20,8 +20,8 @@ __all__ = [
     "CLEAR", "CONC", "EXCH", "FORM_SHIFT", "Facts", "HF", "KEPT", "LOW", "MNZ", "Mask", "NEGINF",
     "NONNEG", "NOSUB", "NULL", "OPQ", "PENDING", "POISON", "QUIET", "UNDEF", "WIDE_BF16",
     "conc_mask", "consts_of", "facts_where", "form_id", "form_inner", "form_key", "form_name",
-    "forms_in", "has_forms", "known_lanes", "memo", "pop_forms", "push_form", "seen",
-    "top_clear",
+    "forms_in", "has_forms", "known_lanes", "kinds", "memo", "pop_forms", "push_form", "seen",
+    "settled", "top_clear",
 ]
 
 Mask = NDArray[np.bool_]
@@ -134,10 +134,28 @@ def forms_in(f: Facts) -> list[int]:
     """The forms that occur among the lanes, 0 (none) included."""
     if isinstance(f, int):
         return [f >> FORM_SHIFT]
-    first = int(f.flat[0])
-    if (f == first).all():
-        return [first >> FORM_SHIFT]
-    return [int(x) for x in np.unique(f >> FORM_SHIFT)]
+    return sorted({x >> FORM_SHIFT for x in kinds(f)})
+
+
+def kinds(f: NDArray[np.uint32]) -> list[int]:
+    """The different facts among the lanes; few, as a rule."""
+    hit = _KINDS.get(id(f))
+    if hit is not None and hit[0] is f:
+        return hit[1]
+    left, found = f.reshape(-1), list[int]()
+    while left.size:
+        if len(found) == 8:
+            found += np.unique(left).tolist()
+            break
+        found.append(int(left[0]))
+        left = left[left != left[0]]
+    if len(_KINDS) > 600:
+        _KINDS.clear()
+    _KINDS[id(f)] = f, found
+    return found
+
+
+_KINDS: dict[int, tuple[NDArray[np.uint32], list[int]]] = {}
 
 
 def has_forms(f: Facts) -> bool:
@@ -149,7 +167,18 @@ def seen(f: Facts) -> int:
     """The facts that some lane has, all in one; above LOW where some lane has a form."""
     if isinstance(f, int):
         return f
-    return int(memo("seen", (f, f), lambda x: np.bitwise_or.reduce(x[1], axis=None)))
+    out = 0
+    for one in kinds(f):
+        out |= one
+    return out
+
+
+def settled(f: Facts) -> Facts:
+    """Facts as an int where all lanes have the same."""
+    if isinstance(f, int):
+        return f
+    found = kinds(f)
+    return found[0] if len(found) == 1 else f
 
 
 _MEMO: dict[tuple[str, int, int], tuple[Any, Any, Any]] = {}

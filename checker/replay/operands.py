@@ -57,6 +57,10 @@ def poison(*facts: Facts) -> Facts:
 
 
 def choose(mask: Any, a: HF, b: HF) -> HF:
+    """`a` in the lanes of the mask, else `b`."""
+    mask = np.asarray(mask)
+    if mask.size == 1:
+        return a if mask.flat[0] else b
     return np.where(mask, a[0], b[0]), facts_where(np.asarray(mask), a[1], b[1])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from checker.core import Approx, Compare, FloatMode
 from checker.replay import identities as ids
-from checker.replay.facts import CONC, MNZ, NOSUB, POISON, Mask, facts_where, known_lanes
+from checker.replay.facts import CONC, MNZ, NOSUB, POISON, Mask, facts_where, known_lanes, settled
 from checker.replay.folding import fold_bits, fold_lanes
 from checker.replay.scales import Scales
 from checker.replay.values import Conc, Hash, V, bits_of, hash_of
@@ -53,7 +53,7 @@ class Trees(Domain):
             out = fold_bits(name, attr, [b for b in bits if b is not None])
             if out is not None:
                 return Conc(out if width > 1 else out.astype(bool), width)
-        operands = [hash_of(v) for v in values]
+        operands = [(h, settled(f)) for h, f in map(hash_of, values)]
         if self.scales is not None and name in ("fmul", "ffma"):
             product = self.scales.multiply if name == "fmul" else self.scales.fma
             h, f = product(attr, *operands)
@@ -71,9 +71,8 @@ class Trees(Domain):
             if folded is not None:
                 h = np.where(known, folded[0], h)
                 f = facts_where(known, CONC, f)
-        if not isinstance(f, int) and (f == (first := f.flat[0])).all():
-            f = int(first)  # many questions about facts are answered at once where they are uniform
-        return Hash(h, f, width)
+        # many questions about facts are answered at once where they are uniform
+        return Hash(h, settled(f), width)
 
 
 def operand_widths(name: str, attr: Any) -> int:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 from rich.progress import Progress, track
 
-from checker import KernelInput, Launch, api, partition
-from checker.replay import ReplayResult, replay
+from checker import KernelInput, api, partition
 from corpus.bench.cost import console, sample
 from corpus.build import cases_of
 from corpus.compile import compile_case
@@ -43,7 +42,7 @@ def shares(chosen: list[tuple[str, int]], target: str) -> tuple[list[float], int
                 continue
             compile_s = processor_s() - start
         start = processor_s()
-        result = _replayed(made.text, made.isa, made.launches[0])
+        result = api.replay_kernel(made.text, made.launches[0], isa=made.isa)
         if result.unsupported is None:
             found.append((processor_s() - start) / compile_s)
         else:
@@ -55,11 +54,6 @@ def processor_s() -> float:
     """Processor time of this process and of the subprocesses that have ended."""
     now = os.times()
     return now.user + now.system + now.children_user + now.children_system
-
-
-def _replayed(text: str, isa: str, launch: Any) -> ReplayResult:
-    """Parse, lower and replay a text."""
-    return replay(api.program_of(text, isa=isa), Launch.from_json(launch))
 
 
 def spread(family: str, count: int) -> list[Case]:
