@@ -122,13 +122,13 @@ class _Table:
     def __init__(self, keys: Numbers, h: Hash, aux: Hash | None) -> None:
         self.keys, self.h, self.aux = keys, h, aux
 
-    def holds(self, keys: Numbers) -> bool:
-        """Tell whether all of these pairs are here."""
+    def missing(self, keys: Numbers) -> Numbers:
+        """Return those of some pairs that are not here."""
         if keys is self.keys:
-            return True
+            return keys[:0]
         at = np.searchsorted(self.keys, keys)
         at[at == len(self.keys)] = 0
-        return bool((self.keys[at] == keys).all())
+        return keys[self.keys[at] != keys]
 
     def join(self, other: _Table) -> _Table:
         """Return the table of both sets of pairs, which have none in common."""
@@ -349,7 +349,7 @@ class Rewriter:
             keys = self._sorted(waiting)
             table = home.tables.get(node)
             if table is not None:
-                keys = keys[~np.isin(keys, table.keys)]
+                keys = table.missing(keys)
             if not len(keys):
                 continue
             scope = self._scope(home, self.columns_of(node)[1], keys)
@@ -403,7 +403,7 @@ class Rewriter:
         if node in self.symbols:
             return node.h, None
         table = home.tables.get(node)
-        if table is None or (not scope.sure and not table.holds(self._keys(node, scope))):
+        if table is None or (not scope.sure and len(table.missing(self._keys(node, scope)))):
             assert not scope.sure
             self.need(scope, node)
             self.run()

@@ -37,8 +37,8 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Counter[str]]:
     return counted
 
 
-def _walked(name: str) -> WalkResult:
-    kernel, = (k for k in load_set("sm_90") if k.name.startswith(name))
+def _walked(name: str, kernels: str = "sm_90") -> WalkResult:
+    kernel, = (k for k in load_set(kernels) if k.name.startswith(name))
     return walk(program_of(kernel.text, isa=kernel.isa))
 
 
@@ -75,6 +75,24 @@ def test_a_template_that_missed_an_iteration_is_not_tried_again(
     _walked("gemm_streamk")
     assert calls["_common"] == 1
     assert calls["_iterate"] < 20
+
+
+def test_a_wide_row_holds_its_pairs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 5,000 elements looks at a whole row: most nodes are asked for the same pairs.
+
+    The walk ends at its bound on hashes; until then a set of pairs is held once, not per node.
+    """
+    made: list[Rewriter] = []
+
+    def kept(self: Rewriter, *args: Any, init: Any = Rewriter.__init__, **more: Any) -> None:
+        init(self, *args, **more)
+        made.append(self)
+    monkeypatch.setattr(Rewriter, "__init__", kept)
+    found = _walked("torch_compile.layer_norm_wide-default.triton_red_fused_native_layer_norm_0"
+                    "-R0_B2048", "torch_sm_90")
+    assert found.forest.kept <= found.forest.max_kept + 10_000_000
+    held = sum(array.size for r in made for pairs in r.unpacked.values() for array in pairs)
+    assert held < found.forest.kept / 4
 
 
 def test_numbers_that_lie_close_are_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
