@@ -349,6 +349,19 @@ class Logic:
         bounds = gap.range()
         return bounds is not None and bounds[0] >= 0
 
+    def strongest(self, known: Iterable[Node]) -> list[Node]:
+        """Return conditions without those that differ from another one in a weaker literal."""
+        best: dict[Any, Node] = {}
+        for k in known:
+            name: Any = k
+            if k.op == "ge0" and k.poly is not None and not isinstance(k.poly.const, np.ndarray):
+                name = Poly(0, {m: c for m, c in k.poly.terms.items() if m}).name()
+            old = best.setdefault(name, k)
+            if old is not k and k.poly is not None and old.poly is not None \
+                    and k.poly.const < old.poly.const:
+                best[name] = k
+        return list(best.values())
+
     def given(self, p: Node, known: Iterable[Node]) -> Node:
         """Return p without what is known to hold."""
         known = tuple(known)

@@ -128,7 +128,8 @@ class _Table:
             return keys[:0]
         at = np.searchsorted(self.keys, keys)
         at[at == len(self.keys)] = 0
-        return keys[self.keys[at] != keys]
+        missing: Numbers = keys[self.keys[at] != keys]
+        return missing
 
     def join(self, other: _Table) -> _Table:
         """Return the table of both sets of pairs, which have none in common."""

@@ -305,7 +305,8 @@ class Given:
 
     def __init__(self, engine: Engine, known: Iterable[Node]) -> None:
         self.engine = engine
-        self.known = [k for p in known for k in conjuncts(p) if k.op != "lanes"]
+        self.known = engine.logic.strongest(
+            k for p in known for k in conjuncts(p) if k.op != "lanes")
         shared = [k for k in self.known if k.uniform]
         self.behind = self if len(shared) == len(self.known) else Given(engine, shared)
         self.memo: dict[Node, Node] = {}

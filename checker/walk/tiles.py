@@ -73,6 +73,7 @@ class TileOps:
         self.waiting = False  # inside a loop that does nothing but wait
         self.bounds: set[int] = set()  # where tiles and mbarriers start
         self.unfolded: dict[Any, list[Value]] = {}  # the elements of a tile, as they are read
+        self.placed: dict[Any, tuple[list[Node], Poly]] = {}  # along one dimension
         self.phases: set[tuple[int, tuple[int, ...]]] = set()  # bytes expected, tiles
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
@@ -284,16 +285,25 @@ class TileOps:
                  ) -> tuple[Poly, Node]:
         """Return an element's address and whether it lies inside the tensor."""
         address = Poly(64, {(self._symbol(name, "base", 64, (1 << 64) - 1),): 1})
-        tests = []
+        tests: list[Node] = []
         for i, (c, step) in enumerate(zip(coords, (x, y), strict=False)):
-            place = self._exact(c).add(constant(0, step))
-            bound = Poly(0, {(self._symbol(name, f"size{i}", 32, (1 << 31) - 1),): 1})
-            tests += [self.engine.logic.at_least_zero(place),
-                      self.engine.logic.at_least_zero(bound.sub(place).sub(constant(0, 1)))]
-            wide = place.to_width(64)
-            stride = Poly(64, {(self._symbol(name, f"stride{i}", 64, 1 << 39),): 1})
-            address = address.add(wide.scale(size) if not i else wide.mul(stride))
+            key = name, i, c.name(), step.tobytes(), size
+            if key not in self.placed:  # elements of one row, and of one column, share it
+                self.placed[key] = self._placed(name, i, c, step, size)
+            inside, part = self.placed[key]
+            tests += inside
+            address = address.add(part)
         return address, self.engine.logic.conjunction(tests)
+
+    def _placed(self, name: int, i: int, c: Poly, step: Any, size: int) -> tuple[list[Node], Poly]:
+        """Return when a place along one dimension lies inside, and its part of the address."""
+        place = self._exact(c).add(constant(0, step))
+        bound = Poly(0, {(self._symbol(name, f"size{i}", 32, (1 << 31) - 1),): 1})
+        inside = [self.engine.logic.at_least_zero(place),
+                  self.engine.logic.at_least_zero(bound.sub(place).sub(constant(0, 1)))]
+        stride = Poly(64, {(self._symbol(name, f"stride{i}", 64, 1 << 39),): 1})
+        wide = place.to_width(64)
+        return inside, wide.mul(stride) if i else wide.scale(size)
 
     def _exact(self, poly: Poly) -> Poly:
         """Return a coordinate as an integer (premise no-index-wrap)."""

@@ -1,0 +1,27 @@
+"""Conditions: of those that differ in a literal the strongest stays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checker.tree.logic import Logic
+from checker.tree.nodes import Forest
+from checker.tree.poly import Poly
+from checker.tree.values import Values
+
+
+def test_the_strongest_of_conditions_that_differ_in_a_literal() -> None:
+    forest = Forest(4)
+    logic = Logic(Values(forest))
+    n, m = (forest.make("param", f"{i}+0", width=32, low=0, high=99) for i in (0, 1))
+
+    def at_least(atom: object, c: object) -> object:
+        return forest.make("ge0", width=1, poly=Poly(0, {(atom,): 1, (): c}))
+
+    weak, strong, strongest = (at_least(n, -c) for c in (1, 2, 64))
+    other = at_least(m, -1)
+    lanes = at_least(n, np.arange(4) - 99)  # a literal for each lane: neither weaker nor stronger
+    both = forest.make("or", width=1, args=(weak, other))
+    assert logic.strongest([weak, strongest, other, strong, lanes, both, weak]) == [
+        strongest, other, lanes, both]
+    assert logic.strongest([]) == []
