@@ -5,6 +5,7 @@ them. Sums in two orders differ in the last places of f32; an f16 or bf16 output
 the sum lies next to a boundary, which everyday values hit once in some ten thousand. Here two
 elements of each row start at zero and are raised by bisection, all rows at once, until the last
 step of one flips the row's output: the second moves the sum by less than the first one's last step.
+Where it is known which output differs, a whole buffer is raised until that one flips.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from checker.launch import Buffer
 from checker.replay import ReplayResult
 from checker.replay.hashing import TAG
 
-__all__ = ["approach"]
+__all__ = ["approach", "raised"]
 
 _NARROW = frozenset({"f16", "bf16", "e4m3", "e5m2"})
 _RAISED = 2  # elements of a row
@@ -67,6 +68,39 @@ def approach(run: Callable[[Mapping[str, Bits]], ReplayResult], inputs: Mapping[
             low, high = np.where(same, middle, low), np.where(same, high, middle)
         # Where nothing flips the output, the element stays out of the sum.
         now[buffer.name][place] = np.where(high == top, 0, low).astype(one)
+
+
+def raised(run: Callable[[Mapping[str, Bits]], ReplayResult], inputs: Mapping[str, Bits],
+           buffer: Buffer, output: str, element: int
+           ) -> Iterator[tuple[dict[str, Bits], ReplayResult]]:
+    """Yield inputs in which all of a buffer is raised, up to twofold, until an output flips.
+
+    Nothing where that output is not narrow.
+    """
+    ebits, mbits, _ = FORMATS[buffer.dtype]
+    drawn = inputs[buffer.name]
+    field = drawn >> drawn.dtype.type(mbits) & drawn.dtype.type((1 << ebits) - 1)
+    free = (field > 0) & (field < (1 << ebits) - 2)  # twice as much is a normal number, too
+
+    def at(step: int) -> tuple[dict[str, Bits], ReplayResult]:
+        moved = np.where(free, drawn + drawn.dtype.type(step), drawn)
+        trial = {**inputs, buffer.name: moved}
+        return trial, run(trial)
+
+    first, result = at(0)
+    out = result.outputs.get(output)
+    if out is None or out.dtype not in _NARROW:
+        return
+    yield first, result
+    start, low, high = out.words[1][element], 0, 1 << mbits
+    while high - low > 1:
+        middle = (low + high) // 2
+        trial, result = at(middle)
+        yield trial, result
+        if result.outputs[output].words[1][element] == start:
+            low = middle
+        else:
+            high = middle
 
 
 def _by_rows(result: ReplayResult, axis: tuple[int, int, int]) -> NDArray[Any] | None:

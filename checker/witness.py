@@ -6,17 +6,18 @@ bit-accurate runs without findings count; a NaN's payload does not. Finding noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.approach import approach
+from checker.approach import approach, raised
 from checker.core import Program
 from checker.draws import FORMATS, RAW, Bits, canonical_nans, draw, words
 from checker.launch import Buffer, Launch
-from checker.replay import Output, ReplayResult, replay
+from checker.replay import Output, ReplayResult, first_difference, replay
 from checker.replay.hashing import TAG
 from checker.results import Witness
 
@@ -56,7 +57,9 @@ def find_witness(program_a: Program, program_b: Program, launch_a: Launch, launc
             return None
         for buffer, dtype, element, bits_a, bits_b in differing(run_a, run_b):
             return Witness(seed, kind, buffer, element, bits_a, bits_b, dtype)
-    for seed, inputs, run_a in near_boundaries(program_a, launch_a):
+    differs = first_difference(replay(program_a, launch_a), replay(program_b, launch_b))
+    for seed, inputs, run_a in near_boundaries(
+            program_a, launch_a, differs and (differs.buffer, differs.element)):
         run_b = replay(program_b, launch_b, domain="bytes", inputs=inputs)
         if not _counts(run_b):
             return None
@@ -66,18 +69,26 @@ def find_witness(program_a: Program, program_b: Program, launch_a: Launch, launc
     return None
 
 
-def near_boundaries(program: Program, launch: Launch
+def near_boundaries(program: Program, launch: Launch, watched: tuple[str, int] | None = None
                     ) -> Iterator[tuple[int, dict[str, Bits], ReplayResult]]:
-    """Yield (seed of the everyday values, inputs, what the kernel makes of them): `approach`."""
-    for seed in (1, 2):
+    """Yield (seed of the everyday values, inputs, what the kernel makes of them): see `approach`.
+
+    watched: a buffer and an element of which it is known that the trees differ there.
+    """
+    def run(inputs: Mapping[str, Bits]) -> ReplayResult:
+        return replay(program, launch, domain="bytes", inputs=inputs)
+
+    for seed in (1, 2, 3, 4):
+        drawn = draw_inputs(launch, "normal", seed)
         for buffer in _floats(_free(launch)):
-            for inputs, run in approach(
-                    lambda bits: replay(program, launch, domain="bytes", inputs=bits),
-                    draw_inputs(launch, "normal", seed), buffer,
-                    _facts(launch, buffer)["draw"].get("axis", (1, buffer.elements, 1)), seed):
-                if not _counts(run):
+            axis = _facts(launch, buffer)["draw"].get("axis", (1, buffer.elements, 1))
+            ways = [approach(run, drawn, buffer, axis, seed)] if seed < 3 else []
+            if watched is not None:
+                ways.append(raised(run, drawn, buffer, *watched))
+            for inputs, result in chain(*ways):
+                if not _counts(result):
                     return
-                yield seed, inputs, run
+                yield seed, inputs, result
 
 
 def _moved(inputs: dict[str, Bits], drawn: dict[str, Bits]) -> dict[str, dict[str, int]]:

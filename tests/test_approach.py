@@ -79,3 +79,21 @@ def test_inputs_end_one_step_below_the_boundary() -> None:
     drawn = draw_inputs(launch, "normal", 1)["x"].reshape(ROWS, COLUMNS)
     assert ((x != drawn).sum(axis=1) <= 2).all()
     assert np.unique(np.nonzero(x != drawn)[1]).tolist() == [1, 5]
+
+
+SCALED = ("ld.global.f32 %f1, [%rd4];\nmul.rn.f32 %f2, %f1, 0f3F9E0652;\n"
+          "mul.rn.f32 %f9, %f2, 0f3FB504F3;\n")
+#: the other order of scales, in one thread
+ELSEWHERE = (SCALED + "mov.f32 %f3, 0f3F9E0652;\nmul.rn.f32 %f4, %f3, 0f3FB504F3;\n"
+             "mul.rn.f32 %f5, %f1, %f4;\nsetp.eq.u32 %p1, %r1, 7;\nselp.f32 %f9, %f5, %f9, %p1;\n")
+
+
+def test_one_output_is_watched_where_it_is_known_to_differ() -> None:
+    launch = Launch.from_json({"grid": [1, 1, 1], "args": [
+        {"buffer": "x", "dtype": "f32", "elements": ROWS, "role": "in"},
+        {"buffer": "y", "dtype": "f16", "elements": ROWS, "role": "out"}, {"i32": 5}]})
+    one, two = (lower(parse(text(body + INTO["f16"]))) for body in (SCALED, ELSEWHERE))
+    found = find_witness(one, two, launch, launch, draws=())
+    assert found is not None
+    assert found.element == 7
+    assert abs(found.bits_a - found.bits_b) == 1

@@ -165,8 +165,12 @@ class _Search:
         """Try inputs next to boundaries of the narrow outputs of each part's first kernel."""
         for part in self._open(at, self.parts):
             left = [part]
-            for seed, inputs, _ in near_boundaries(self.programs[part[0]],
-                                                   self._launch(part[0], at)):
+            other = next(i for i in part if self.cls.maps[i][at] != self.cls.maps[part[0]][at])
+            differs = first_difference(*(replay(self.programs[i], self._launch(i, at))
+                                         for i in (part[0], other)))
+            for seed, inputs, _ in near_boundaries(
+                    self.programs[part[0]], self._launch(part[0], at),
+                    differs and (differs.buffer, differs.element)):
                 for one in self._open(at, left):
                     split = self._refine(one, at, inputs, f"boundaries of normal/{seed}")
                     left = [p for p in left if p is not one] + split
