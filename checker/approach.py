@@ -21,9 +21,9 @@ from checker.launch import Buffer
 from checker.replay import ReplayResult
 from checker.replay.hashing import TAG
 
-__all__ = ["approach", "raised"]
+__all__ = ["NARROW", "approach", "raised"]
 
-_NARROW = frozenset({"f16", "bf16", "e4m3", "e5m2"})
+NARROW = frozenset({"f16", "bf16", "e4m3", "e5m2"})
 _RAISED = 2  # elements of a row
 _ROWS = 64  # at most, so that a witness stays short
 
@@ -89,7 +89,7 @@ def raised(run: Callable[[Mapping[str, Bits]], ReplayResult], inputs: Mapping[st
 
     first, result = at(0)
     out = result.outputs.get(output)
-    if out is None or out.dtype not in _NARROW:
+    if out is None or out.dtype not in NARROW:
         return
     yield first, result
     start, low, high = out.words[1][element], 0, 1 << mbits
@@ -108,7 +108,7 @@ def _by_rows(result: ReplayResult, axis: tuple[int, int, int]) -> NDArray[Any] |
     outer, _, inner = axis
     parts = []
     for out in result.outputs.values():
-        if out.dtype not in _NARROW or len(out.written) % (outer * inner) or not (
+        if out.dtype not in NARROW or len(out.written) % (outer * inner) or not (
                 out.words[0][out.written] == TAG).all():
             continue
         bits = canonical_nans(out.dtype, np.where(out.written, out.words[1], 0).astype(np.uint16))

@@ -42,7 +42,7 @@ TRIED = (*DRAWS, *((kind, seed) for seed in range(9, 13)
          *(("level", seed) for seed in range(4, 64)))
 
 #: how many of them are tried before inputs next to boundaries of narrow outputs
-BEFORE = 26
+BEFORE = len(DRAWS)
 
 #: seconds after which no more inputs are tried on a class
 CLASS_SECONDS = 600.0
