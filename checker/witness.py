@@ -62,7 +62,7 @@ def find_witness(program_a: Program, program_b: Program, launch_a: Launch, launc
             return Witness(seed, kind, buffer, element, bits_a, bits_b, dtype)
     differs = first_difference(replay(program_a, launch_a), replay(program_b, launch_b))
     for seed, inputs, run_a in near_boundaries(
-            program_a, launch_a, differs and (differs.buffer, differs.element)):
+            program_a, launch_a, None if differs is None else (differs.buffer, differs.element)):
         run_b = replay(program_b, launch_b, domain="bytes", inputs=inputs)
         if not _counts(run_b):
             return None

@@ -170,7 +170,7 @@ class _Search:
                                          for i in (part[0], other)))
             for seed, inputs, _ in near_boundaries(
                     self.programs[part[0]], self._launch(part[0], at),
-                    differs and (differs.buffer, differs.element)):
+                    None if differs is None else (differs.buffer, differs.element)):
                 for one in self._open(at, left):
                     split = self._refine(one, at, inputs, f"boundaries of normal/{seed}")
                     left = [p for p in left if p is not one] + split
