@@ -9,13 +9,14 @@ accumulators. Source: the ISA manual, 9.7.16 (data path layouts D and F, instruc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checker.arith.steps import step_model
+from checker.arith.tensor import resolve
 from checker.core import Fragment, MatrixOperand, Mma, Op, Program, TensorMemory
 from checker.replay import descriptors
 from checker.replay.access import store_to
@@ -29,9 +30,6 @@ from checker.replay.values import Conc, Hash, V, hash_of
 __all__ = ["commit", "mma", "step"]
 
 _COLUMNS, _LANES = 512, 128
-_A_TYPES = {"kind::f16": {0: "f16", 1: "bf16"}, "kind::tf32": {2: "tf32"},
-            "kind::f8f6f4": {0: "e4m3", 1: "e5m2"}, "kind::i8": {0: "u8", 1: "s8"}}
-_D_TYPES = {0: "f16", 1: "f32", 2: "s32"}
 
 
 @dataclass(slots=True)
@@ -161,20 +159,10 @@ def _st(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
 
 def _resolve(m: Machine, attr: Mma, idesc: int) -> Mma:
     """The instruction with what its descriptor says."""
-    kind = attr.a.type
-    if idesc & 0b1100 or attr.extra != ("idesc",):
-        raise m.unsupported("tensor-memory", "sparse, saturating or two-block matrix steps are not "
-                                             "modelled")
-    d = _D_TYPES.get(idesc >> 4 & 3, "?")
-    a, b = _A_TYPES[kind].get(idesc >> 7 & 7), _A_TYPES[kind].get(idesc >> 10 & 7)
-    rows, cols = (idesc >> 24 & 0x1F) << 4, (idesc >> 17 & 0x3F) << 3
-    if a is None or b is None or d not in ("f32", "s32") or rows not in (64, 128) or not cols:
+    found = resolve(attr, idesc)
+    if found is None:
         raise m.unsupported("tensor-memory", f"instruction descriptor {idesc:#x} is not modelled")
-    return replace(
-        attr, m=rows, n=cols, d_type=d,
-        a=replace(attr.a, type=a, transposed=bool(idesc >> 15 & 1), neg=bool(idesc >> 13 & 1)),
-        b=replace(attr.b, type=b, transposed=bool(idesc >> 16 & 1), neg=bool(idesc >> 14 & 1)),
-        c=replace(attr.c, type=d))
+    return found
 
 
 def mma(m: Machine, op: Op, values: list[V], on: Mask | None, _model: Any) -> None:

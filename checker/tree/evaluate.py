@@ -529,7 +529,12 @@ def terms(scope: Scope, poly: Poly, address: bool = False) -> Terms:
 
 
 class _Casts(Values):
-    """Widens sums whose coefficients differ by pair: the casts are nodes of their own."""
+    """Widens sums whose coefficients differ by pair: the casts are nodes of their own.
+
+    Each pair's own sum counts: which other lanes share a register is a matter of the layout.
+    """
+
+    each = True
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope.rewriter.forest)

@@ -36,6 +36,8 @@ def unsigned(c: Any, width: int) -> Any:
 class Values:
     """Constructors of values over one forest."""
 
+    each = False  # whether a sum is looked at lane by lane, not as all lanes share it
+
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
         self.parts: dict[tuple[int, int, int], Value] = {}  # parts of nodes, made once
@@ -140,7 +142,7 @@ class Values:
             return plain
         parts = []
         rest = np.zeros(1, dtype=bool)
-        for lanes, own in _by_symbols(poly):
+        for lanes, own in _by_symbols(poly) if self.each else ():
             plain = self._plain(op, own, source, width)
             if plain is not None:
                 parts.append((lanes, plain))
@@ -298,27 +300,27 @@ class Values:
         symbols = Poly(source, {m: v for m, v in poly.terms.items() if m})
         zeros, names = self.zeros(symbols)
         rest = low_bits(c, np.minimum(zeros, source - 1))
-        if names and np.any(rest != low_bits(c, np.minimum(symbols.tz_each(), source - 1))):
+        if names and np.any(rest != low_bits(c, np.minimum(self._tz(symbols), source - 1))):
             self.forest.premises |= divisible(names)
         atom = self.cast(op, symbols.add(constant(source, c - rest)), source)
         return Poly(width, {(atom,): 1}).add(constant(width, rest))
 
     def zeros(self, symbols: Poly) -> tuple[Coef, set[str]]:
-        """Return how many low bits of a sum are zero in each lane, and the parameters that say so.
-
-        A lane's own step counts: which other lanes share the sum is a matter of the layout.
-        """
-        zeros = symbols.tz_each()
+        """Return how many low bits of a sum are zero (in each lane), and who says so."""
+        zeros: Coef = self._tz(symbols)
         used: set[str] = set()
         if self.forest.divisible and np.any(zeros < DIVISIBLE_BITS):
             more: Coef = symbols.width
             for mono, c in symbols.terms.items():
-                own = Poly(symbols.width, {mono: c}).tz_each()
+                own = self._tz(Poly(symbols.width, {mono: c}))
                 names = {parameter_name(a) for a in mono} & self.forest.divisible
                 used |= {n for n in names if n is not None}
                 more = np.minimum(more, own + DIVISIBLE_BITS * bool(names))
             zeros = more
         return zeros, used
+
+    def _tz(self, poly: Poly) -> Coef:
+        return poly.tz_each() if self.each else poly.tz()
 
     def cast(self, op: str, poly: Poly, source: int) -> Node:
         """Return the integer that a polynomial modulo 2**source stands for, as an atom."""

@@ -1,6 +1,6 @@
-"""Pipelined loops with a peeled end: the program path by path, then all paths as one loop.
+"""Loops with a peeled end or beginning: the program path by path, then all paths as one loop.
 
-In: an engine before its run, for a program in which matrix steps follow a loop of matrix steps.
+In: an engine before its run, for a program with matrix steps around a loop of matrix steps.
 Out: its stores, as if the whole had been one loop; `GiveUp` where that is not shown, and nothing of
 the engine may be used then. Paths are not joined, so that a place in a ring of buffers stays
 literal: where a loop's state repeats after P iterations, it ends on P paths, one for each remainder
@@ -25,6 +25,7 @@ from checker.walk.general import Given, Replacer
 from checker.walk.loops import Iteration, Runner, Summary
 from checker.walk.order import rounded_up
 from checker.walk.state import GiveUp, State, StoreEvent
+from checker.walk.tiles import only_waits, wait
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
@@ -37,20 +38,13 @@ MAX_STAGES = 8  # steps that may have been taken out of a loop on either side
 
 
 def pipelined(program: Program, flow: Flow) -> bool:
-    """Tell whether matrix steps outside all loops may follow a loop of matrix steps."""
+    """Tell whether there are matrix steps outside all loops and a loop of matrix steps."""
     def steps(blocks: Any) -> bool:
         return any(op.name == "mma" for b in blocks for op in program.ops[
             flow.blocks[b].start:flow.blocks[b].end])
 
-    tops = [lp for lp in flow.loops.values() if lp.parent is None and steps(lp.blocks)]
-    seen: set[int] = set()
-    work = [s for lp in tops for b in lp.blocks for s in flow.blocks[b].succs if s not in lp.blocks]
-    while work:
-        b = work.pop()
-        if b not in seen:
-            seen.add(b)
-            work += flow.blocks[b].succs
-    return steps(b for b in seen if flow.inner[b] is None)
+    return any(lp.parent is None and steps(lp.blocks) for lp in flow.loops.values()) \
+        and steps(b for b in flow.order if flow.inner[b] is None)
 
 
 @dataclass(slots=True)
@@ -115,7 +109,11 @@ def _paths(engine: Engine) -> list[_Path]:
         path = at.state.path
         loop = flow.loops.get(at.block)
         edges: list[tuple[int, State, Any, _Ended | None]]
-        if loop is not None:
+        if loop is not None and only_waits(engine, loop):
+            made = wait(engine, loop, at.state)
+            world = memory.snapshot()
+            edges = [(t, s, world, at.ended) for t, s in made]
+        elif loop is not None:
             if at.ended is not None:
                 raise GiveUp("loop", "a second loop on one path", engine.site)
             edges = _loop(engine, loop, at.state)
@@ -126,13 +124,24 @@ def _paths(engine: Engine) -> list[_Path]:
             engine.counted = None
             world = memory.snapshot()
             edges = [(t, s, world, at.ended) for t, s in made]
+            if not all(_never(engine, s.path) or _uniform(s.path, path) for _t, s in made):
+                edges, before = [], len(found.stores)
+                for side in _sides(engine, [s.path for _t, s in made], path):
+                    memory.restore(world)
+                    target, state = _parted(engine, at.block, made, side)
+                    edges.append((target, state, memory.snapshot(), at.ended))
+                if len(found.stores) > before:
+                    raise GiveUp("loop", "lanes of a block part where they store", engine.site)
             last = engine.program.ops[block.end - 1]
             if last.name in ("exit", "trap") and last.guard is not None:
                 raise GiveUp("loop", "a program that ends in some lanes", engine.site)
         stores = [*at.stores, *found.stores]
         for target, state, world, ended in edges:
-            if not _never(engine, state.path) and _uniform(state.path, path):
-                stack.append(_Point(target, state, world, dict(memory.versions), stores, ended))
+            if _never(engine, state.path):
+                continue
+            if not _uniform(state.path, path):
+                raise GiveUp("loop", "lanes of a block part after a loop")
+            stack.append(_Point(target, state, world, dict(memory.versions), stores, ended))
         if not edges:
             out.append(_Path(path, stores, at.ended))
         if len(out) + len(stack) > MAX_PATHS:
@@ -141,10 +150,50 @@ def _paths(engine: Engine) -> list[_Path]:
 
 
 def _uniform(path: Node, before: Node) -> bool:
+    """Tell whether all lanes take a path together that comes out of another."""
     known = conjuncts(before)
-    if all(p.uniform and p.op != "lanes" for p in conjuncts(path) if p not in known):
-        return True
-    raise GiveUp("loop", "lanes of a block part after a loop")
+    return all(p.uniform and p.op != "lanes" for p in conjuncts(path) if p not in known)
+
+
+def _sides(engine: Engine, paths: list[Node], before: Node) -> list[Node]:
+    """Return a path with and without the condition that stands beside lanes where it parts."""
+    known = conjuncts(before)
+    for path in paths:
+        more = [p for p in conjuncts(path) if p not in known]
+        for p in more:
+            if len(more) > 1 and p.uniform and p.op != "lanes":
+                return [engine.logic.conjunction([before, q])
+                        for q in (p, engine.logic.negate(p))]
+    return [before]
+
+
+def _parted(engine: Engine, block: int, edges: list[tuple[int, State]], side: Node
+            ) -> tuple[int, State]:
+    """Run what follows a block where lanes part up to where they are together again.
+
+    side: what holds in all lanes besides.
+    """
+    import networkx as nx
+    flow, logic = engine.flow, engine.logic
+    graph = nx.DiGraph((s, b) for b in flow.order for s in flow.blocks[b].succs or (-1,))
+    together = nx.immediate_dominators(graph, -1)[block]
+    arriving: dict[int, list[State]] = {}
+    for target, state in edges:
+        path = logic.conjunction([side, logic.given(state.path, conjuncts(side))])
+        if not _never(engine, path):
+            arriving.setdefault(target, []).append(replace(state.copy(), path=path))
+    for b in flow.order:
+        if b == together or b not in arriving:
+            continue
+        if b in flow.loops:
+            raise GiveUp("loop", "lanes of a block part after a loop")
+        state = engine.merge(arriving.pop(b), flow.blocks[b].live_in)
+        for target, out in engine.block(flow.blocks[b], state):
+            if out.path is not engine.forest.false:
+                arriving.setdefault(target, []).append(out)
+    if set(arriving) != {together}:
+        raise GiveUp("loop", "lanes of a block part after a loop")
+    return together, engine.merge(arriving[together], flow.blocks[together].live_in)
 
 
 def _never(engine: Engine, path: Node) -> bool:
@@ -233,7 +282,7 @@ class _Cases(Runner):
     def __init__(self, engine: Engine, loop: Loop, state: State) -> None:
         super().__init__(engine, loop, state)
         self.proved: tuple[list[Iteration], int] = ([], 0)
-        self.ends: list[tuple[int, State, Any, _Ended | None]] = []
+        self.paths: list[tuple[int, State, Any, _Ended | None]] = []
 
     def _summarise(self, runs: list[Iteration], lead: int, period: int) -> Summary | None:
         if lead:
@@ -260,7 +309,7 @@ class _Cases(Runner):
         engine = self.engine
         runs, period = self.proved
         for j, it in enumerate(runs):
-            if it.world[1] or it.world[2] or any(it.world[3]) or it.world[4].bars:
+            if any(it.world[3]) or any(bar.copies for bar in it.world[4].bars.values()):
                 raise GiveUp("loop", "a loop that leaves copies under way", engine.site)
             name = f"end {self.depth}.{j}.{len(engine.forest.nodes)}"
             count = engine.forest.make("kappa", name, width=32, low=0, high=(1 << 31) - 2,
@@ -281,7 +330,10 @@ class _Cases(Runner):
             shared.entries = [put.node(v) if isinstance(v, Node) else put.poly(v)
                               for v in shared.entries]
             shared.conds = [None if c is None else put.node(c) for c in shared.conds]
-            self.ends.append((target, out, (shared, *it.world[1:]), _Ended(
+            groups, opened = ([[(at, put.node(v) if isinstance(v, Node) else put.poly(v), m,
+                                 None if p is None else put.node(p)) for at, v, m, p in group]
+                               for group in copies] for copies in (it.world[1], [it.world[2]]))
+            self.paths.append((target, out, (shared, groups, opened[0], *it.world[3:]), _Ended(
                 summary, self.kappa, dict(self.phis),
                 {r: self._initial(r) for r in self.phis}, last, running, self)))
         return []
@@ -313,10 +365,10 @@ def _loop(engine: Engine, loop: Loop, state: State
         runner._restore(snapshot)
     for _ in range(32):
         runner.world = engine.memory.snapshot()
-        runner.ends = []
+        runner.paths = []
         try:
             if runner._prove() is not None:
-                return out + runner.ends
+                return out + runner.paths
             runner._restore(snapshot)  # more running values were found
         except _Peel as peel:
             runner._restore(snapshot)

@@ -28,6 +28,7 @@ from checker.walk.matrix import MatrixOps
 from checker.walk.memory import MemoryOps
 from checker.walk.signless import Signless
 from checker.walk.state import Found, GiveUp, State
+from checker.walk.tensor import TensorOps, with_columns
 from checker.walk.tiles import TileOps
 
 __all__ = ["Engine"]
@@ -47,7 +48,8 @@ class Engine:
 
     def __init__(self, program: Program, seconds: float = 60.0, max_nodes: int = 160_000,
                  divisible: Iterable[str] = ()) -> None:
-        self.program = program
+        first_column = len(program.reg_widths)
+        self.program = program = with_columns(program)
         block = program.block
         total = block[0] * block[1] * block[2] if block else 1
         self.known_block = block is not None and total <= MAX_LANES
@@ -65,6 +67,7 @@ class Engine:
         self.lane_ops = LaneOps(self)
         self.matrix = MatrixOps(self)
         self.tiles = TileOps(self)
+        self.tensor = TensorOps(self, first_column)
         self.signless = Signless(self)
         self.flow: Flow = analyse(program)
         self.handlers = self._handlers()
@@ -136,10 +139,12 @@ class Engine:
             if q.op != "and":
                 p = self.logic.negate(q)
         out = State(list(one.regs), path, dict(one.private))
-        for r, (a, b) in enumerate(zip(one.regs, two.regs, strict=True)):
-            if a is b or not live >> r & 1:
-                continue
-            out.regs[r] = self.choose(p, a, b, self.program.reg_widths[r])
+        for r in range(self.tensor.first):
+            a, b = one.regs[r], two.regs[r]
+            if a is not b and live >> r & 1:
+                out.regs[r] = self.choose(p, a, b, self.program.reg_widths[r])
+        if self.tensor.present:
+            self.tensor.join(out, one, two, p, known, live)
         for k, v in two.private.items():
             if out.private.get(k) != v:
                 out.private[k] = None
@@ -367,6 +372,7 @@ class Engine:
         table.update(self.lane_ops.handlers())
         table.update(self.matrix.handlers())
         table.update(self.tiles.handlers())
+        table.update(self.tensor.handlers())
         for name in ("iadd_sat", "isub_sat", "dp4a", "dp2a"):
             table[name] = self._keyed_int
         return table

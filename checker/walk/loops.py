@@ -27,7 +27,7 @@ from checker.walk.general import Generaliser, Given, Replacer, dependent
 from checker.walk.period import schedule
 from checker.walk.state import GiveUp, State
 from checker.walk.strides import one_tile_each
-from checker.walk.tiles import only_waits, wait
+from checker.walk.tiles import TileState, only_waits, wait
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
@@ -91,6 +91,7 @@ class Runner:
         self.start: Node | None = None
         self.unlike: set[int] = set()  # i where no template gives iterations i and i + 1
         self.unfit: dict[int, int] = {}  # i -> a first iteration that such a template does not give
+        self.ends: list[TileState] = []  # tiles and mbarriers after each iteration of a period
 
     # -- running
     def run(self) -> list[tuple[int, State]]:
@@ -296,6 +297,7 @@ class Runner:
             return None
         if any(it.stores for it in runs):
             self._place_stores(runs, lead, period, summary)
+        self.ends = [it.world[4] for it in runs]
         drained = all(not engine.tiles.in_flight(it.world[4], it.cond) for it in runs)
         return self._leave(summary, drained)
 
@@ -511,6 +513,7 @@ class Runner:
                            strict=True):
             out.regs[r] = node
         engine.memory.after_loop(self.world, drained)
+        engine.tiles.leave(self.ends, self.path)
         return [(summary.exit_target, out)]
 
     def _closed(self, p: Node) -> bool:

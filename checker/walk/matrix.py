@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.arith.steps import StepModel, step_model
-from checker.core import FloatMode, Fragment, Mma, Op
+from checker.core import FloatMode, Fragment, MatrixOperand, Mma, Op
 from checker.tree.contexts import each_once
 from checker.tree.nodes import Node
 from checker.tree.values import Value
@@ -27,6 +27,7 @@ __all__ = ["MatrixOps"]
 Table = npt.NDArray[np.int64]
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
+_TCGEN05 = {0: 0, 2: 128, 4: 64, 6: 32}
 
 
 class MatrixOps:
@@ -69,6 +70,9 @@ class MatrixOps:
     def _mma(self, op: Op) -> None:
         engine = self.engine
         attr: Mma = op.attr
+        if attr.unit == "tcgen05":
+            engine.tensor.step(op)
+            return
         model = step_model(attr)
         if not engine.known_block:
             engine.opaque(op, f"a matrix step: {engine.unknown}")
@@ -97,14 +101,15 @@ class MatrixOps:
             return
         accumulators = self._accumulators(attr, c_src, fresh)
         if model.a_type != model.b_type:  # a product of unlike types is no unordered pair
-            rows_a = {k: self._typed(model.a_type, row) for k, row in rows_a.items()}
-        made = [self._steps(attr, model, accumulators[e], rows_a[row[:, e].tobytes()],
+            rows_a = {k: self.typed(model.a_type, row) for k, row in rows_a.items()}
+        made = [self.steps(attr, model, accumulators[e], rows_a[row[:, e].tobytes()],
                             rows_b[col[:, e].tobytes()]) for e in range(row.shape[1])]
         self._write(op, attr, made)
         if attr.unit == "wgmma":
             self.flying.update(op.dst)
 
-    def _typed(self, name: str, row: Node) -> Node:
+    def typed(self, name: str, row: Node) -> Node:
+        """Return a row whose elements' type is part of them."""
         parts = [self.engine.forest.make("typed", name, width=a.width, args=(a,))
                  for a in row.args]
         assert row.table is not None
@@ -138,7 +143,7 @@ class MatrixOps:
             parts: list[Value] = list(made[i * per:(i + 1) * per])
             self.engine.put(dst, parts[0] if per == 1 else self.engine.values.pack(parts))
 
-    def _steps(self, attr: Mma, model: StepModel, acc: Node, row_a: Node, row_b: Node) -> Node:
+    def steps(self, attr: Mma, model: StepModel, acc: Node, row_a: Node, row_b: Node) -> Node:
         """Chain the rounding steps of one output element."""
         engine = self.engine
         start = acc
@@ -231,13 +236,28 @@ class MatrixOps:
                      ) -> dict[bytes, Node] | None:
         engine = self.engine
         poly = engine.values.poly(engine.source(src), 64)
-        operand = attr.a if is_a else attr.b
-        size = _BYTES.get(operand.type)
-        if not poly.is_const or size is None:
+        if not poly.is_const:
             return None
-        desc = poly.unsigned_const(engine.lanes)
-        k = np.arange(attr.k, dtype=np.int64)[:, None]
-        span = _SWIZZLE[int(desc[0] >> np.uint64(62))]
+        found = self.from_shared(attr.a if is_a else attr.b, attr.k,
+                                 poly.unsigned_const(engine.lanes), distinct)
+        if found is None:
+            return None
+        self.open.append(found[1])
+        return found[0]
+
+    def from_shared(self, operand: MatrixOperand, depth: int, desc: Any,
+                    distinct: dict[bytes, Table], unit: str = "wgmma", issuer: int | None = None
+                    ) -> tuple[dict[bytes, Node], Any] | None:
+        """Return an operand's rows over k < depth by descriptor, and the bytes read.
+
+        desc: one for each lane. issuer: the lane that reads for all; None: each for itself.
+        """
+        engine = self.engine
+        size = _BYTES.get(operand.type)
+        if size is None:
+            return None
+        k = np.arange(depth, dtype=np.int64)[:, None]
+        span = _span(desc, unit)
         shared = engine.memory.shared
         numbers = np.stack(list(distinct.values()))
         # each row of each descriptor is looked up once, whichever lanes read it
@@ -245,21 +265,21 @@ class MatrixOps:
         count = int(numbers.max()) + 1
         _codes, first, which = np.unique((of_desc * count + numbers).ravel(), return_index=True,
                                          return_inverse=True)
-        at = _descriptor_addresses(desc[first % engine.lanes], numbers.ravel()[first][None, :], k,
-                                   size, operand.transposed)
+        at = None if span is None else _descriptor_addresses(
+            desc[first % engine.lanes], numbers.ravel()[first][None, :], k, size,
+            operand.transposed, span)
         if at is None:
             return None
         which = which.reshape(numbers.shape)
-        found = shared.elements(at, size, which, span)
+        found = shared.elements(at, size, which, span or 0, issuer)
         if found is None:
             return None
         sources, table = found
         parts = [engine.values.node(s) for s in sources]
         index = each_once(at[..., None] + np.arange(size))
         shared.busy[index] += 1
-        self.open.append(index)
         return {name: krow(engine, parts, table[:, row])
-                for name, row in zip(distinct, which, strict=True)}
+                for name, row in zip(distinct, which, strict=True)}, index
 
 
 def _all(row: Node, zero: Node) -> bool:
@@ -284,17 +304,25 @@ def krow(engine: Engine, parts: list[Node], table: Table) -> Node:
                               table=table)
 
 
-def _descriptor_addresses(desc: Any, number: Table, k: Table, size: int, transposed: bool
-                          ) -> Table | None:
-    """Byte address of element (number, k) under a warp group's matrix descriptor."""
+def _span(desc: Any, unit: str) -> int | None:
+    """Return the bytes of a row that descriptors permute (0: none), None: not modelled."""
+    shift, table = (61, _TCGEN05) if unit == "tcgen05" else (62, _SWIZZLE)
+    modes = np.unique(desc >> np.uint64(shift))
+    if len(modes) != 1 or bool(((desc >> np.uint64(49)) & np.uint64(7)).any()):
+        return None
+    return table.get(int(modes[0]))
+
+
+def _descriptor_addresses(desc: Any, number: Table, k: Table, size: int, transposed: bool,
+                          width: int) -> Table:
+    """Byte address of element (number, k) under a matrix descriptor whose rows are `width` bytes.
+
+    Without a swizzle (width 0) the two byte offsets swap their roles in MN-major operands.
+    """
     start = ((desc & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)[None, :]
     leading = (((desc >> np.uint64(16)) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
     stride = (((desc >> np.uint64(32)) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
     leading, stride = leading[None, :], stride[None, :]
-    modes = np.unique((desc >> np.uint64(62)) & np.uint64(3))
-    if len(modes) != 1 or bool(((desc >> np.uint64(49)) & np.uint64(7)).any()):
-        return None
-    width = _SWIZZLE[int(modes[0])]
     if transposed:
         at = number * size
         if width:

@@ -293,12 +293,13 @@ class Shared:
         pick[lanes] = which
         return values.mux(pick, options)
 
-    def elements(self, at: Table, size: int, readers: Table, span: int = 0
-                 ) -> tuple[list[Value], Table] | None:
+    def elements(self, at: Table, size: int, readers: Table, span: int = 0,
+                 issuer: int | None = None) -> tuple[list[Value], Table] | None:
         """Return where elements [k][n] come from: stored parts, and [k][n][part, lane].
 
         readers: which n each lane reads, [times][lane]. span: bytes of a row under the swizzle by
-        which they are read (0: none).
+        which they are read (0: none). issuer: the lane that reads for all others, up to a time that
+        all wait for (`busy`).
         """
         self._grow(int(at.max()) + size)
         for entry in np.unique(self.writer[at]).tolist():
@@ -313,12 +314,13 @@ class Shared:
             raise GiveUp("loop", "shared bytes that no general iteration describes")
         if not bool(together.all()) or bool((writer < 0).any()):
             return None
-        if self._read_early(self.wrote[:, index], lane, readers):
+        if self._read_early(self.wrote[:, index], lane, readers, issuer):
             self.report("race", "a matrix step reads bytes that no barrier orders")
         if self.under_way(index):
             self.report("race", "a matrix step reads while a copy may still write there")
-        self.reader[index] = _SEVERAL
-        self.read[0, index], self.read[1, index] = self.epoch
+        if issuer is None:
+            self.reader[index] = _SEVERAL
+            self.read[0, index], self.read[1, index] = self.epoch
         code, which = np.unique(writer[..., 0] * _SPAN + off[..., 0], return_inverse=True)
         parts: list[Value] = []
         for c in code.tolist():
@@ -330,14 +332,15 @@ class Shared:
             parts.append(part if cond is None else self.seen_as(cond, part))
         return parts, np.stack((which.reshape(at.shape), lane[..., 0]), axis=-1)
 
-    def _read_early(self, wrote: Table, who: Table, readers: Table) -> bool:
+    def _read_early(self, wrote: Table, who: Table, readers: Table, issuer: int | None) -> bool:
         """Tell whether bytes [k][n][byte] may still be written while lanes read some of them."""
         self._touch()
         block, warp = self.ordered()
         if not bool((wrote[0] >= block).any()) and not bool((wrote[1] >= warp).any()):
             return False  # whoever reads
-        return any(bool(self._unordered(wrote[:, :, n], who[:, n], np.arange(len(n))[None, :, None]
-                                        ).any()) for n in readers)
+        return any(bool(self._unordered(
+            wrote[:, :, n], who[:, n], (np.arange(len(n)) if issuer is None else np.full(
+                len(n), issuer))[None, :, None]).any()) for n in readers)
 
     def known(self, address: Table, width: int, active: npt.NDArray[np.bool_]) -> bool:
         """Tell whether all those bytes were written."""

@@ -30,10 +30,11 @@ class State:
     regs: list[Value | None]
     path: Node
     private: dict[int, Any] = field(default_factory=dict)  # local bytes: address -> (value, byte)
+    tensor: int = 0  # the version of the columns of tensor memory, see `walk.tensor`
 
     def copy(self) -> State:
         """Return an independent copy."""
-        return State(list(self.regs), self.path, dict(self.private))
+        return State(list(self.regs), self.path, dict(self.private), self.tensor)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ A tile is kept whole until a matrix step's descriptor says how its bytes are swi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from checker.tree.values import Value
 from checker.walk.carried import body
 from checker.walk.flow import Loop
 from checker.walk.state import GiveUp, State
+from checker.walk.tensor import Step, release
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
@@ -45,23 +46,32 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An mbarrier of one arrival: the parity it waits for; `tx`: bytes expected in this phase."""
+    """An mbarrier of one arrival: the parity it waits for; `tx`: bytes expected in this phase.
+
+    steps: the matrix steps whose end is the arrival. cond: where there is such an mbarrier.
+    """
 
     parity: int = 0
     tx: int | None = None
     copies: tuple[Copy, ...] = ()
+    steps: tuple[Step, ...] | None = None
+    cond: Node | None = None
 
 
 @dataclass(slots=True)
 class TileState:
-    """What a loop carries: mbarriers by address, shared bytes that stores still read."""
+    """What a loop carries: mbarriers by address, shared bytes that stores still read.
+
+    issued: matrix steps on tensor memory that no mbarrier stands for yet.
+    """
 
     bars: dict[int, Bar] = field(default_factory=dict)
     reading: list[Any] = field(default_factory=list)
+    issued: list[Step] = field(default_factory=list)
 
     def copy(self) -> TileState:
         """Return an independent copy."""
-        return TileState(dict(self.bars), list(self.reading))
+        return TileState(dict(self.bars), list(self.reading), list(self.issued))
 
 
 class TileOps:
@@ -109,9 +119,9 @@ class TileOps:
     def _init(self, op: Op) -> None:
         lanes, rest = self._actors(op)
         at, count = self._number(op.src[0], lanes[0]), self._number(op.src[1])
-        if len(lanes) != 1 or at is None or count != 1 or rest is not self.engine.forest.true:
+        if len(lanes) != 1 or at is None or count != 1:
             raise GiveUp("mbarrier", "an mbarrier that counts several arrivals", op.site)
-        self.state.bars[at] = Bar()
+        self.state.bars[at] = Bar(cond=None if rest is self.engine.forest.true else rest)
         self.bounds.add(at)
 
     def _inval(self, op: Op) -> None:
@@ -123,9 +133,51 @@ class TileOps:
 
     def _bar(self, at: int | None, op: Op) -> Bar:
         bar = self.state.bars.get(at) if at is not None else None
-        if bar is None:
+        here = conjuncts(self.engine.memory.active()[1])
+        if bar is None or (bar.cond is not None and not self.engine.logic.implies(here, bar.cond)):
             raise GiveUp("mbarrier", "an mbarrier whose state is not known", op.site)
         return bar
+
+    def commit(self, op: Op, lane: int) -> None:
+        """The end of all matrix steps issued so far is an mbarrier's arrival."""
+        at = self._number(op.src[0], lane)
+        bar = self._bar(at, op)
+        if bar.tx is not None or bar.steps is not None:
+            raise GiveUp("mbarrier", "an mbarrier that counts several arrivals", op.site)
+        assert at is not None
+        self.state.bars[at] = replace(bar, steps=tuple(self.state.issued), cond=self._here(bar))
+        self.state.issued = []
+
+    def _here(self, bar: Bar) -> Node | None:
+        """Return where an mbarrier that changes its state now is in that state.
+
+        In a loop: where in the loop.
+        """
+        throughout = conjuncts(self.engine.loop_path)
+        here = [p for p in conjuncts(self.engine.memory.active()[1]) if p not in throughout]
+        return self._both(bar.cond, here)
+
+    def _both(self, cond: Node | None, more: list[Node]) -> Node | None:
+        true = self.engine.forest.true
+        both = self.engine.logic.conjunction([true if cond is None else cond, *more])
+        return None if both is true else both
+
+    def leave(self, ends: list[TileState], path: Node) -> None:
+        """A loop is over: mbarriers are in the state that the ends of its iterations agree on.
+
+        That is so where the loop was entered; where they do not agree nothing is known.
+        """
+        here = [p for p in conjuncts(path) if p.op != "lanes"]
+        for at, bar in list(self.state.bars.items()):
+            if all(at in e.bars and _alike(bar, e.bars[at]) for e in ends):
+                self.state.bars[at] = replace(bar, cond=self._both(bar.cond, here))
+            else:
+                del self.state.bars[at]
+
+    def steps_under_way(self) -> list[Step]:
+        """Return the matrix steps on tensor memory that nobody waited for."""
+        return [*self.state.issued,
+                *(s for bar in self.state.bars.values() for s in bar.steps or ())]
 
     def _arrive(self, op: Op) -> None:
         lanes, _rest = self._actors(op)
@@ -134,7 +186,8 @@ class TileOps:
         at = self._number(op.src[0], lanes[0])
         bar = self._bar(at, op)
         tx = self._number(op.src[2], lanes[0])
-        if bar.tx is not None or not tx or self._number(op.src[1], lanes[0]) != 1:
+        if bar.tx is not None or bar.steps is not None or not tx \
+                or self._number(op.src[1], lanes[0]) != 1:
             raise GiveUp("mbarrier", "an mbarrier is armed twice in one phase", op.site)
         assert at is not None
         self.state.bars[at] = replace(bar, tx=tx, copies=())
@@ -150,13 +203,16 @@ class TileOps:
             return
         bar = self._bar(at, op)
         if parity & 1 == bar.parity:
-            if bar.tx is None:
+            if bar.tx is None and bar.steps is None:
                 raise GiveUp("mbarrier", "a wait for an mbarrier that nothing arrives at", op.site)
             for copy in bar.copies:
                 self._land(copy)
-            self.phases.add((bar.tx, tuple(sorted(c.start for c in bar.copies))))
+            if bar.tx is not None:
+                self.phases.add((bar.tx, tuple(sorted(c.start for c in bar.copies))))
+            release(engine, bar.steps or ())
             assert at is not None
-            self.state.bars[at] = Bar(bar.parity ^ 1)
+            cond = bar.cond if bar.steps is None else self._here(bar)
+            self.state.bars[at] = Bar(bar.parity ^ 1, cond=cond)
         engine.put(op.dst[0], engine.forest.true)
 
     def stages(self) -> int:
@@ -364,12 +420,13 @@ class TileOps:
     # -- loops
     def generalise(self, a: TileState, b: TileState, g: Any) -> TileState | None:
         """Return a state that is a at counter 0 and b at counter 1."""
-        if a.bars.keys() != b.bars.keys() or not _same_bytes(a.reading, b.reading):
+        if a.bars.keys() != b.bars.keys() or not _same_bytes(a.reading, b.reading) \
+                or not _same_steps(a.issued, b.issued):
             return None
-        out = TileState(reading=list(b.reading))
+        out = TileState(reading=list(b.reading), issued=list(b.issued))
         for at, x in a.bars.items():
             y = b.bars[at]
-            if (x.parity, x.tx, len(x.copies)) != (y.parity, y.tx, len(y.copies)):
+            if not _alike(x, y):
                 return None
             copies = []
             for p, q in zip(x.copies, y.copies, strict=True):
@@ -386,11 +443,12 @@ class TileOps:
     def matches(self, general: TileState, after: TileState, same: Any) -> bool:
         """Tell whether a state is the general one at the next counter."""
         if general.bars.keys() != after.bars.keys() \
-                or not _same_bytes(general.reading, after.reading):
+                or not _same_bytes(general.reading, after.reading) \
+                or not _same_steps(general.issued, after.issued):
             return False
         for at, x in general.bars.items():
             y = after.bars[at]
-            if (x.parity, x.tx, len(x.copies)) != (y.parity, y.tx, len(y.copies)):
+            if not _alike(x, y):
                 return False
             for p, q in zip(x.copies, y.copies, strict=True):
                 if p.start != q.start or p.lane != q.lane or not same(p.tile, q.tile) \
@@ -420,6 +478,18 @@ def _swizzled(at: Any, span: int) -> Any:
     """Return where swizzling has bytes of a tile with rows of `span` bytes."""
     bits = {128: 7, 64: 3, 32: 1}[span]
     return at ^ (((at >> 7) & bits) << 4)
+
+
+def _alike(x: Bar, y: Bar) -> bool:
+    """Tell whether two mbarriers are in one phase, but for the values of what is copied."""
+    return (x.parity, x.tx, len(x.copies), x.cond) == (y.parity, y.tx, len(y.copies), y.cond) \
+        and (x.steps is None) == (y.steps is None) and _same_steps(x.steps or (), y.steps or ())
+
+
+def _same_steps(a: Sequence[Step], b: Sequence[Step]) -> bool:
+    return len(a) == len(b) and all(
+        (x.start, x.end) == (y.start, y.end) and np.array_equal(x.index, y.index)
+        for x, y in zip(a, b, strict=True))
 
 
 def _same_bytes(a: list[Any], b: list[Any]) -> bool:

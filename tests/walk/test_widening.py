@@ -9,7 +9,7 @@ from tests.walk.kernels import equal, text, walked
 
 
 def _element(row: str, plus: str, place: str) -> str:
-    """out[i] = 2 * row * n + plus < m ? a[i] : b[i] for the element %r11 of the tile."""
+    """out[i] = 4096 * block + 2 * row * n + plus < m ? a[i] : b[i] for element %r11 of the tile."""
     return f"""
     {place}
     mad.lo.s32 %r12, %r3, 64, %r11;
@@ -17,6 +17,7 @@ def _element(row: str, plus: str, place: str) -> str:
     shl.b32 %r13, %r13, 1;
     mul.lo.s32 %r14, %r13, %r1;
     {plus}
+    mad.lo.s32 %r15, %r3, 4096, %r15;
     setp.lt.s32 %p1, %r15, %r5;
     mul.wide.s32 %rd10, %r12, 4;
     add.s64 %rd11, %rd1, %rd10;

@@ -1,0 +1,139 @@
+"""Tensor memory: products by tcgen05 are the ones by mma.sync; what counts shows."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+
+from checker.api import program_of
+from checker.arith.tensor import resolve
+from checker.core import Op
+from checker.launch import Launch
+from checker.replay import first_difference, replay
+from checker.tree import same
+from checker.tree.result import WalkResult
+from checker.walk import walk
+from checker.walk.tensor import with_columns
+from corpus.load import CorpusKernel, load_set
+
+
+@cache
+def _kernels() -> dict[str, CorpusKernel]:
+    return {k.name: k for k in load_set("sm_100") if k.name.startswith("gemm-BK")}
+
+
+def _kernel(shape: str) -> CorpusKernel:
+    return _kernels()[f"gemm-{shape}-sm_100"]
+
+
+@cache
+def _walked(text: str) -> WalkResult:
+    return walk(program_of(text, isa="ptx"))
+
+
+ONE_STAGE = "BK16_BM64_BN32_GM4_PRECISIONtf32_TRANS0_s1_w4"
+THREE_STAGES = "BK16_BM64_BN32_GM4_PRECISIONtf32_TRANS0_s3_w4"
+FOUR_STEPS = "BK64_BM64_BN32_GM4_PRECISIONtf32_TRANS0_s1_w4"
+BY_WARPS = "BK16_BM16_BN32_GM4_PRECISIONtf32_TRANS0_s1_w1"
+
+
+@pytest.mark.parametrize("other", [ONE_STAGE, THREE_STAGES, FOUR_STEPS])
+def test_the_unit_leaves_no_trace(other: str) -> None:
+    """Of one chain of steps: products of 16 on either unit."""
+    one, two = _kernel(BY_WARPS), _kernel(other)
+    assert "tcgen05.mma" in two.text
+    assert "tcgen05.mma" not in one.text
+    assert _walked(two.text).modelled, _walked(two.text).findings
+    assert same(_walked(one.text), _walked(two.text))[0]
+    runs = [replay(program_of(k.text), Launch.from_json(k.launch)) for k in (one, two)]
+    assert first_difference(*runs) is None
+
+
+def _changed(pattern: str, by: str, which: int = 0) -> str:
+    text = _kernel(ONE_STAGE).text
+    found = list(re.finditer(pattern, text))
+    assert len(found) > which, pattern
+    at = found[which]
+    return text[:at.start()] + at.expand(by) + text[at.end():]
+
+
+MMA = r"(tcgen05\.mma\S+ \[ %r67 \+) 0 \], (%rd8), (%rd9), (%r\d+), (%p\d+);"
+
+
+@pytest.mark.parametrize(("pattern", "by", "which"), [
+    (r"(tcgen05\.ld.*\+ 0\]), 16;", r"\1, 8;", 0),  # other columns for half of the lanes
+    (r"(tcgen05\.ld.*\+) 0\], 16;", r"\1 1], 15;", 0),
+    (MMA, r"\1 1 ], \2, \3, \4, \5;", 1),  # another place for the sum
+    (MMA, r"\1 0 ], \3, \2, \4, \5;", 1),  # the operands change places
+    (MMA, r"\1 0 ], \2, \3, \4, %p14;", 1),  # each step starts anew
+    (r"@%p\d+ " + MMA, "", 0),
+    (r"@%p\d+ " + MMA, "", 1),
+    (r"67698704", "67699856", 1),  # bf16 operands
+    (r"67698704", "67698720", 1),  # another type of the sum
+    (r"(tcgen05\.st.*16, \{)%r51", r"\1%r60", 0),  # what is there where K is 0
+    (r"@%p15 (tcgen05\.commit)", r"@!%p15 \1", 0),  # 31 lanes commit
+    (r"@%p\d+ tcgen05\.commit\S+ \[%r70\];", "", 1),
+    (r"(?s)\{\s*\.reg \.pred complete;.*?\}", "", 0),  # no wait
+    (r"(?s)\{\s*\.reg \.pred complete;.*?\}", "", 1),
+    (r"(mbarrier\.init.*\n\s*// end inline asm\n\s*)bar\.sync\s+0;", r"\1", 0),  # a race
+])
+def test_what_counts_shows(pattern: str, by: str, which: int) -> None:
+    found = _walked(_changed(pattern, by, which))
+    assert not same(_walked(_kernel(ONE_STAGE).text), found)[0]
+
+
+def test_a_first_step_on_zeros_is_a_first_step() -> None:
+    """The columns were filled with zeros: whether they are read or not is the same."""
+    found = _walked(_changed(r"mov\.pred\s+%p14, 0;", "mov.pred %p14, -1;"))
+    assert found.modelled
+    assert same(_walked(_kernel(ONE_STAGE).text), found)[0]
+
+
+def test_a_wait_for_another_phase_is_none() -> None:
+    text = _kernel(ONE_STAGE).text
+    assert "mov.b32 \t%r71, 0;" in text
+    found = _walked(text.replace("mov.b32 \t%r71, 0;", "mov.b32 \t%r71, 1;"))
+    assert not same(_walked(text), found)[0]
+
+
+def test_columns_are_registers() -> None:
+    program = program_of(_kernel(ONE_STAGE).text)
+    more = with_columns(program)
+    assert len(more.reg_widths) == len(program.reg_widths) + 32
+    columns = tuple(range(len(program.reg_widths), len(more.reg_widths)))
+
+    def named(name: str, action: str = "") -> list[Op]:
+        return [op for op in more.ops if op.name == name and getattr(
+            op.attr, "action", "") == action]
+
+    assert all(op.dst == columns and op.src[-32:] == columns
+               for op in (*named("mma"), *named("tmem", "st")))
+    load, = named("tmem", "ld")
+    assert len(load.dst) == 16
+    assert load.src[-32:] == columns
+    plain = program_of(_kernel(BY_WARPS).text)
+    assert with_columns(plain) is plain
+
+
+def test_two_allocations_are_not_modelled() -> None:
+    text = _kernel(ONE_STAGE).text
+    alloc = re.search(r"@%p1 tcgen05\.alloc.*;", text)
+    assert alloc is not None
+    twice = text.replace(alloc[0], f"{alloc[0]}\n{alloc[0]}")
+    program = program_of(twice)
+    assert with_columns(program) is program
+    assert not _walked(twice).modelled
+
+
+@pytest.mark.parametrize(("bits", "known"), [
+    (67698704, True), (67698704 | 4, False), (67698704 | 8, False), (67698704 & ~(3 << 4), False)])
+def test_instruction_descriptors(bits: int, known: bool) -> None:
+    """Sparse and saturating steps and f16 sums are not modelled."""
+    step = next(op.attr for op in program_of(_kernel(ONE_STAGE).text).ops if op.name == "mma")
+    found = resolve(step, bits)
+    assert (found is not None) == known
+    if found is not None:
+        assert (found.m, found.n, found.a.type, found.b.type, found.d_type) == (
+            64, 32, "f16", "f16", "f32")
