@@ -9,6 +9,7 @@ included, so that a busy machine does not change the ratio. Needs Triton.
 from __future__ import annotations
 
 import os
+import resource
 import tempfile
 import warnings
 from typing import Annotated
@@ -52,8 +53,8 @@ def shares(chosen: list[tuple[str, int]], target: str) -> tuple[list[float], int
 
 def processor_s() -> float:
     """Processor time of this process and of the subprocesses that have ended."""
-    now = os.times()
-    return now.user + now.system + now.children_user + now.children_system
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def spread(family: str, count: int) -> list[Case]:
