@@ -110,13 +110,13 @@ def place(m: Any, space: str, address: NDArray[Any], mask: Mask | None, size: in
         yield from _bounded(m, cells, block, address.astype(np.int64), mask, size)
         return
     region = (address >> np.uint64(REGION_SHIFT)).astype(np.int64)
-    shape = region.shape if mask is None else np.broadcast_shapes(region.shape, mask.shape)
-    on = None if mask is None else np.broadcast_to(mask, shape)
-    wide = np.broadcast_to(region, shape)
-    reached = wide if on is None else wide[on]
-    values = reached.reshape(-1)[:1]
-    if (reached != values).any():
-        values = np.unique(reached)
+    values = region.reshape(-1)[:1]
+    on, wide = None, region
+    if (region != values).any():  # which of them active lanes reach
+        shape = region.shape if mask is None else np.broadcast_shapes(region.shape, mask.shape)
+        on = None if mask is None else np.broadcast_to(mask, shape)
+        wide = np.broadcast_to(region, shape)
+        values = np.unique(wide if on is None else wide[on])
     for value in values:
         sub = mask
         if len(values) > 1:
@@ -132,8 +132,8 @@ def place(m: Any, space: str, address: NDArray[Any], mask: Mask | None, size: in
 
 def _bounded(m: Any, cells: Cells, block: Any, offset: NDArray[np.int64], mask: Mask | None,
              size: int) -> Iterator[Place]:
-    outside = (offset < 0) | (offset + size > cells.size_bytes)
-    if outside.any():
+    if offset.size and (int(offset.min()) < 0 or int(offset.max()) + size > cells.size_bytes):
+        outside = (offset < 0) | (offset + size > cells.size_bytes)
         bad = outside if mask is None else outside & mask
         if bad.any():
             m.report("out-of-bounds", f"an access outside {cells.name} ({cells.size_bytes} bytes)")

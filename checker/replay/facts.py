@@ -217,14 +217,16 @@ def _consts(x: HF) -> tuple[int, ...] | None:
         return ()
     words = x[0][1]
     if known is not True:
-        shape = np.broadcast_shapes(words.shape, known.shape)
-        words = np.broadcast_to(words, shape)[np.broadcast_to(known, shape)]
+        if words.shape != known.shape:
+            words, known = np.broadcast_arrays(words, known)
+        words = words[known]
     flat = words.reshape(-1)
     out: set[int] = set()
     while flat.size and len(out) <= 8:
         first = flat[0]
         out.add(int(first))
-        flat = flat[flat != first]
+        other = flat != first
+        flat = flat[other] if other.any() else flat[:0]
     return None if flat.size or len(out) > 8 else tuple(sorted(out))
 
 
