@@ -26,10 +26,11 @@ __all__ = ["DRAWS", "differing", "draw_inputs", "find_witness", "near_boundaries
 #: what is tried, in order: kinds that reveal order first
 DRAWS: tuple[tuple[str, int], ...] = (
     ("normal", 1), ("cancel", 1), ("spikes", 1), ("wide", 1), ("tiny", 1), ("special", 1),
-    ("edge", 1), ("huge", 1), ("sparse", 1), ("cancel", 2), ("spikes", 2), ("wide", 2),
+    ("edge", 1), ("huge", 1), ("sparse", 1), *(("planted", n) for n in range(1, 13)),
+    ("cancel", 2), ("spikes", 2), ("wide", 2),
     ("normal", 2), ("tiny", 2), ("huge", 2), ("special", 2), ("cancel", 3), ("spikes", 3),
     ("wide", 3), ("spikes", 4), ("cancel", 4), ("normal", 3), ("edge", 2), ("huge", 3),
-    ("tiny", 3), ("special", 3), *(("planted", n) for n in range(1, 13)),
+    ("tiny", 3), ("special", 3),
     ("zeros", 1), ("zeros", 2), *(("probe", n) for n in range(1, 17)), ("span", 1), ("span", 2),
     *(("signs", n) for n in range(8)), *(("zeros", n) for n in range(3, 11)),
     *(("mixed", n) for n in range(1, 16)), ("level", 1), ("level", 2), ("level", 3),
