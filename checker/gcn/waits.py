@@ -4,8 +4,10 @@ In: blocks of instructions and what each reads and writes. Out: findings (site, 
 vmcnt/lgkmcnt/vscnt up to gfx11, loadcnt/dscnt/kmcnt/storecnt on gfx12. Scalar loads return out of
 order, so only a wait for 0 covers them. Hazards (gfx9 family only, later units interlock):
 DPP 2 states after a vector write, lane select 4 and `v_div_fmas` 4 after a scalar or vcc write by a
-vector operation, `v_readlane` 1 (gfx94x). Source: CDNA3 ISA 4.4 and 4.5, LLVM
-SIInsertWaitcnts and GCNHazardRecognizer. Matrix result latencies are not checked.
+vector operation, `v_readlane` 1 (gfx94x), and from CDNA2 on a matrix result until it is there: by
+tile, the fewest states that a compiler leaves (a lower bound: more blocks take longer; results that
+the next matrix step reads are not checked). Source: CDNA3 ISA 4.4 and 4.5, LLVM SIInsertWaitcnts
+and GCNHazardRecognizer.
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ Pending = dict[Register, tuple[int, bool]]
 _CAP = 64
 _MAX_AGE = 6
 
+#: wait states from a matrix step to a read of its result outside matrix steps, by rows of its tile:
+#: CDNA2, then CDNA3 and later for products of fewer than 32 bits, then for those of f32
+_MATRIX_STATES = {"4x4": (5, 5, 4), "16x16": (11, 7, 10), "32x32": (19, 11, 18)}
+
 
 @dataclass(slots=True)
 class Effect:
@@ -43,9 +49,11 @@ class _State:
 
     pending: dict[str, Pending]
     recent: dict[tuple[str, Register], int]
+    matrix: dict[Register, int]  # wait states until a matrix result may be read
 
     def copy(self) -> _State:
-        return _State({k: dict(v) for k, v in self.pending.items()}, dict(self.recent))
+        return _State({k: dict(v) for k, v in self.pending.items()}, dict(self.recent),
+                      dict(self.matrix))
 
     def merge(self, other: _State) -> bool:
         """Take the worse of both; True if something changed."""
@@ -62,6 +70,10 @@ class _State:
             if age < self.recent.get(key, _MAX_AGE):
                 self.recent[key] = age
                 changed = True
+        for reg, left in other.matrix.items():
+            if left > self.matrix.get(reg, 0):
+                self.matrix[reg] = left
+                changed = True
         return changed
 
 
@@ -71,12 +83,10 @@ def check_waits(graph: list[tuple[list[tuple[int, Instruction]], list[int]]],
     if not graph:
         return []
     entry: list[_State | None] = [None] * len(graph)
-    entry[0] = _State({}, {})
+    entry[0] = _State({}, {}, {})
     work = [0]
     found: dict[int, str] = {}
-    steps = 0
-    while work and steps < 50 * len(graph):
-        steps += 1
+    while work:  # ends: each merge makes an entry worse, and there is a worst
         i = work.pop()
         start = entry[i]
         assert start is not None
@@ -111,6 +121,8 @@ def _step(state: _State, site: int, inst: Instruction, effect: Effect, target: T
     if message:
         found.setdefault(site, message)
     _age(state, 1)
+    if opcode.startswith(("s_branch", "s_cbranch")):
+        _end_matrix(state, 1)  # blocks are placed after a compiler counted: one more or one less
     _record(state, inst, effect, target)
 
 
@@ -155,7 +167,12 @@ def _record(state: _State, inst: Instruction, effect: Effect, target: Target) ->
         if effect.counter in ("vmem", "lds", "smem", "flat"):
             for reg in effect.writes:
                 pending[reg] = (0, zero)
-    if not effect.counter and inst.opcode.startswith("v_"):
+    for reg in effect.writes:
+        state.matrix.pop(reg, None)
+    states = _matrix_states(inst.opcode, target)
+    if states:
+        state.matrix |= dict.fromkeys(effect.writes, states)
+    elif not effect.counter and inst.opcode.startswith("v_"):
         kind = "trans" if re.match(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_", inst.opcode) else "vector"
         for reg in effect.writes:
             state.recent[kind, reg] = 0
@@ -236,11 +253,31 @@ def _age(state: _State, states: int) -> None:
         state.recent[key] += states
         if state.recent[key] >= _MAX_AGE:
             del state.recent[key]
+    _end_matrix(state, states)
+
+
+def _end_matrix(state: _State, states: int) -> None:
+    if state.matrix:
+        state.matrix = {reg: left - states for reg, left in state.matrix.items() if left > states}
+
+
+def _matrix_states(opcode: str, target: Target) -> int:
+    """Wait states that a matrix step's result takes at least; 0: not a step, or not known."""
+    match = re.match(r"v_mfma_[fi]32_(4x4|16x16|32x32)x\d+\D", opcode)
+    if match is None or target.cdna < 2:
+        return 0
+    columns = _MATRIX_STATES[match[1]]
+    return columns[0 if target.cdna == 2 else 2 if opcode.endswith("f32") and "xf32" not in opcode
+                   else 1]
 
 
 def _hazard(state: _State, inst: Instruction, effect: Effect, target: Target) -> str:
     if target.major != 9:
         return ""
+    if state.matrix and not inst.opcode.startswith(("v_mfma", "v_smfmac")):
+        for reg in effect.reads & state.matrix.keys():
+            left = state.matrix[reg]
+            return f"{_name(reg)} is read {left} wait states before its matrix step ends"
     for reg in effect.dpp_reads:
         if _recent(state, reg) < 2:
             return f"{_name(reg)} is read by DPP within 2 wait states of its vector write"

@@ -76,3 +76,34 @@ def test_loop_carried_loads_are_followed() -> None:
     assert findings([x.replace("{wait}", "s_waitcnt vmcnt(0)") for x in loop]) == []
     bad = findings([x.replace("{wait}", "s_waitcnt vmcnt(1)") for x in loop])
     assert "v4 is read before the wait on vmcnt" in bad
+
+
+MFMA = "v_mfma_f32_{} v[40:{}], v[32:33], v[34:35], v[40:{}]"
+STEPS = [("gfx942", "32x32x8_f16", 55, 11), ("gfx942", "16x16x16_f16", 43, 7),
+         ("gfx942", "16x16x32_fp8_fp8", 43, 7), ("gfx950", "32x32x8_bf16", 55, 11),
+         ("gfx90a", "32x32x8f16", 55, 19), ("gfx90a", "16x16x16f16", 43, 11)]
+
+
+@pytest.mark.parametrize(("target", "step", "last", "states"), STEPS)
+def test_a_matrix_result_is_read_after_its_passes(target: str, step: str, last: int, states: int
+                                                  ) -> None:
+    """As many wait states as LLVM leaves; one less, and it is a finding."""
+    step = MFMA.format(step, last, last)
+    for use in ("v_mov_b32_e32 v10, v40", "global_store_dword v0, v43, s[14:15]",
+                "v_accvgpr_write_b32 a0, v40"):
+        enough = [f"s_nop {min(n, 16) - 1}" for n in (states, states - 16) if n > 0]
+        assert findings([step, *enough, use], target) == []
+        less = [f"s_nop {min(n, 16) - 1}" for n in (states - 1, states - 17) if n > 0]
+        (message,) = findings([step, *less, use], target)
+        assert "wait states before its matrix step ends" in message
+    assert findings([step, step], target) == []  # the accumulator is handed on
+
+
+def test_a_matrix_result_on_one_path_only() -> None:
+    step = MFMA.format("16x16x16_f16", 43, 43)
+    lines = ["s_cmp_lt_i32 s20, 3", "s_cbranch_scc1 .LBB0_1", step, ".LBB0_1:",
+             "v_mov_b32_e32 v10, v40"]
+    assert any("matrix step" in m for m in findings(lines))
+    assert findings([*lines[:3], "s_nop 6", *lines[3:]]) == []
+    overwritten = [*lines[:3], "v_mov_b32_e32 v40, 0", *lines[3:]]
+    assert findings(overwritten) == []
