@@ -28,6 +28,7 @@ from checker.tree.poly import Poly, settle
 
 __all__ = ["Facts", "Pivot", "Region", "Rewriter", "Scope"]
 
+LARGE = 1 << 15  # pairs whose hashes are dropped as soon as all that need them are hashed
 KEPT_BYTES = 64 << 20  # of hashes inside loops that folds share
 Numbers = npt.NDArray[np.int64]
 
@@ -266,6 +267,8 @@ class Rewriter:
                         if a.op != "sreg"} | {a for a in self.pivots if a.op != "sreg"}
         self.root = Region()
         self.heap: list[tuple[int, int, Node, Region]] = []
+        self.asking = -1  # whose operands are asked for: its place in the present run, -1: nobody's
+        self.last: dict[tuple[Node, Region], int] = {}  # who is the last to be hashed that needs it
         self.relevant: dict[int, tuple[bool, int]] = {}
         self.plans: dict[Any, Any] = {}
         self.scopes: dict[tuple[Region, int, bytes], Scope] = {}
@@ -334,6 +337,7 @@ class Rewriter:
         if home is None or node in self.symbols or node is home.counter or not len(scope.lane):
             return
         keys = self._keys(node, scope)
+        self.last.setdefault((node, home), self.asking)
         waiting = home.pending.get(node)
         if waiting is None:
             home.pending[node] = [keys]
@@ -342,31 +346,50 @@ class Rewriter:
             waiting.append(keys)
 
     def run(self) -> None:
-        """Work out everything that was asked for."""
+        """Work out everything that was asked for.
+
+        Hashes of many pairs are dropped once all that asked for them are hashed: whoever asks
+        later has them worked out again.
+        """
         todo: list[tuple[Node, Region, Scope]] = []
-        while self.heap:  # parents first: a node knows all its pairs before its children are asked
-            _serial, _id, node, home = heapq.heappop(self.heap)
-            waiting = home.pending.pop(node)
-            keys = self._sorted(waiting)
-            table = home.tables.get(node)
-            if table is not None:
-                keys = table.missing(keys)
-            if not len(keys):
-                continue
-            scope = self._scope(home, self.columns_of(node)[1], keys)
-            scope.memo = {}  # alike elements ask for the same conditions
-            todo.append((node, home, scope))
-            self.forest.spend(1 + len(keys) // 4096)
-            self.forest.keep(len(keys))
-            evaluate.needs(node, scope)
-        for node, home, scope in reversed(todo):
+        done: dict[int, list[tuple[Node, Region]]] = {}  # what nobody needs after a node
+        outside = self.asking
+        try:
+            while self.heap:  # parents first: a node knows all its pairs before its children
+                self._next(todo, done)
+        finally:
+            self.asking, self.last = outside, {}
+        for i, (node, home, scope) in reversed([*enumerate(todo)]):
             h, aux = evaluate.compute(node, scope)
             made = _Table(scope.known[scope.mask, None], _narrow(h),
                           None if aux is None else _narrow(aux))
             table = home.tables.get(node)
             home.tables[node] = made if table is None else table.join(made)
+            for below, there in done.get(i, ()):
+                del there.tables[below]
         for _node, _home, scope in todo:
             scope.memo = None
+
+    def _next(self, todo: list[tuple[Node, Region, Scope]],
+              done: dict[int, list[tuple[Node, Region]]]) -> None:
+        """Ask for the operands of the next node for those pairs that it has no hashes for."""
+        _serial, _id, node, home = heapq.heappop(self.heap)
+        waiting = home.pending.pop(node)
+        keys = self._sorted(waiting)
+        table = home.tables.get(node)
+        if table is not None:
+            keys = table.missing(keys)
+        if not len(keys):
+            return
+        scope = self._scope(home, self.columns_of(node)[1], keys)
+        scope.memo = {}  # alike elements ask for the same conditions
+        if table is None and len(keys) >= LARGE:
+            done.setdefault(self.last[node, home], []).append((node, home))
+        self.asking = len(todo)
+        todo.append((node, home, scope))
+        self.forest.spend(1 + len(keys) // 4096)
+        self.forest.keep(len(keys))
+        evaluate.needs(node, scope)
 
     def _sorted(self, waiting: list[Numbers]) -> Numbers:
         """Return keys that were asked for, each once, in order."""

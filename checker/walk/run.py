@@ -17,6 +17,7 @@ import xxhash
 
 from checker.core import Program
 from checker.results import Opaque, Reason
+from checker.tree.contexts import each_once
 from checker.tree.evaluate import decided, options, parts
 from checker.tree.nodes import LOW_BITS, Forest, Fuel, Node
 from checker.tree.poly import TooLarge
@@ -198,7 +199,7 @@ def _reach_slot(slot: Slot, sites: set[int], seen: dict[Node, Any]) -> bool:
     undefined = False
     while order:
         _, bound, _, node = heappop(order)
-        keys = np.unique(np.concatenate(pending.pop((node, bound))))
+        keys = each_once(*pending.pop((node, bound)))
         if node in seen:
             keys = np.setdiff1d(keys, seen[node], assume_unique=True)
             if not len(keys):

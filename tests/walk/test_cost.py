@@ -77,22 +77,42 @@ def test_a_template_that_missed_an_iteration_is_not_tried_again(
     assert calls["_iterate"] < 20
 
 
-def test_a_wide_row_holds_its_pairs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Rewriter]:
+    """All rewriters that are made."""
+    out: list[Rewriter] = []
+
+    def kept(self: Rewriter, *args: Any, init: Any = Rewriter.__init__, **more: Any) -> None:
+        init(self, *args, **more)
+        out.append(self)
+    monkeypatch.setattr(Rewriter, "__init__", kept)
+    return out
+
+
+def test_a_wide_row_holds_its_pairs_once(made: list[Rewriter]) -> None:
     """Each of 5,000 elements looks at a whole row: most nodes are asked for the same pairs.
 
     The walk ends at its bound on hashes; until then a set of pairs is held once, not per node.
     """
-    made: list[Rewriter] = []
-
-    def kept(self: Rewriter, *args: Any, init: Any = Rewriter.__init__, **more: Any) -> None:
-        init(self, *args, **more)
-        made.append(self)
-    monkeypatch.setattr(Rewriter, "__init__", kept)
     found = _walked("torch_compile.layer_norm_wide-default.triton_red_fused_native_layer_norm_0"
                     "-R0_B2048", "torch_sm_90")
     assert found.forest.kept <= found.forest.max_kept + 10_000_000
     held = sum(array.size for r in made for pairs in r.unpacked.values() for array in pairs)
     assert held < found.forest.kept / 4
+
+
+def test_a_wide_row_drops_hashes_that_nobody_needs_any_more(made: list[Rewriter]) -> None:
+    found = _walked("torch_compile.softmax-loops.triton_red_fused__softmax_backward_data_0"
+                    "-R0_B64_RBR0_BLOCK_XB2", "torch_sm_90")
+    assert found.modelled
+    assert found.forest.kept > 10_000_000
+    held = sum(t.h.shape[-1] for r in made for t in r.root.tables.values())
+    assert held < found.forest.kept / 10
+    slot = found.groups[0].elements[0].slot
+    tables = slot.scope.rewriter.root.tables
+    below = next(n for n in found.forest.nodes if n.op == "load" and n not in tables)
+    one = slot.scope.shift(slot.scope.lane[:1], slice(0, 1))
+    assert one.of(below).shape == (2, 1)  # worked out again
 
 
 def test_numbers_that_lie_close_are_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
