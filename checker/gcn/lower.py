@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import checker.gcn.rows  # noqa: F401  (registers the rows)
-from checker.core import Const, Guard, Op, Program, Site, Source
+from checker.core import OPS, Const, Guard, Op, Program, Site, Source
 from checker.errors import UsageError
 from checker.gcn.context import Context
 from checker.gcn.emitter import TRUE, Emitter, Registers
@@ -251,8 +251,9 @@ class Lowering:
             self.opaque[site] = "too deep"
             _roll_back(m, mark, first_temp)
             _opaque(m, context, inst, base)
-        if context.counter not in ("", "smem"):
-            m.memory_since_signal = True
+        if context.counter not in ("", "smem") and any(
+                OPS[op.name].kind in ("memory", "opaque") for op in m.e.ops[mark:]):
+            m.memory_since_signal = True  # an exchange between lanes is none
         self.effects[site] = Effect(context.reads, context.writes, context.dpp_reads,
                                     context.lane_reads, context.counter)
 

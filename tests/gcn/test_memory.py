@@ -22,6 +22,19 @@ def test_lds_write_and_read_through_a_barrier() -> None:
     assert byte.tolist() == ((V >> 8) & 255).tolist()
 
 
+def test_lanes_may_exchange_between_the_halves_of_a_barrier() -> None:
+    lines = ["ds_store_b32 v0, v1", "s_wait_dscnt 0x0", "s_barrier_signal -1",
+             "ds_bpermute_b32 v10, v0, v2", "s_wait_dscnt 0x0", "s_barrier_wait -1",
+             "ds_load_b32 v11, v0", "s_wait_dscnt 0x0"]
+    assert unmodelled(lines, "gfx1200") == []
+    got = run(lines, 7, L[:32] * 3, target="gfx1200")
+    assert got[0].tolist() == (L[:32] * 3).tolist()
+    assert got[1].tolist() == [7] * 32
+    for access in ("ds_load_b32 v10, v0", "ds_store_b32 v0, v2",
+                   "global_load_b32 v10, v0, s[8:9]"):
+        assert unmodelled([access if "bpermute" in x else x for x in lines], "gfx1200")
+
+
 def test_lds_pairs_and_strides() -> None:
     lines = ["ds_write2st64_b32 v0, v1, v2 offset0:1 offset1:2", "s_waitcnt lgkmcnt(0)",
              "s_barrier",
