@@ -148,8 +148,9 @@ def _atom(program: Program, v: View) -> str:
         made = node.extra if node.serial < 0 else None
         return f"{name}{node.attr}({_poly(program, node.poly, v.scope, made=made)})"
     if node.op == "param":
-        index = int(node.attr.split("+")[0])
-        return next((p.name for p in program.params if p.index == index), f"arg{index}")
+        number, _, part = node.attr.split("+")[0].partition(".")  # 10.stride1: of a tensor map
+        name = next((p.name for p in program.params if p.index == int(number)), f"arg{number}")
+        return f"{name}.{part}" if part else name
     if node.op == "kappa":
         return f"k{node.attr}"
     if node.op == "sreg":

@@ -7,6 +7,7 @@ from functools import cache
 from checker.lower import lower
 from checker.parse import parse
 from checker.tree import WalkResult, same
+from checker.tree.pretty import render
 from checker.walk import walk
 from corpus.load import load_set
 
@@ -45,3 +46,9 @@ def test_another_place_is_another_kernel() -> None:
 
 def test_tiles_longer_than_what_is_waited_for_are_not_modelled() -> None:
     assert not _walked(_changed("_, [%r5], 16384;", "_, [%r5], 8192;")).modelled
+
+
+def test_the_tree_names_what_a_tensor_map_holds() -> None:
+    shown = render(_walked(_text("BM64_BN64")))
+    assert ".stride1" in shown
+    assert ".size0" in shown
