@@ -52,6 +52,8 @@ PREMISES: Mapping[str, str] = {
     "same-grid": "both launches have the same grid, as a kernel reads its size",
     "same-program": "both texts are one program, instruction by instruction; what is not modelled "
     "in it gives the same bits each time it runs",
+    "tensor-ends": "a tensor that a loop reads through a tensor map, untested, is no longer than "
+    "the loop: beyond its end the tiles are zero",
     "tensor-map": "a tensor map describes the tensor that its parameter names, with the element "
     "type, box and swizzle that the kernel reads and writes its tiles by",
     "unknown-target": "the text names no target; it is read as its instructions suggest",

@@ -22,7 +22,7 @@ import numpy as np
 from checker.core import FloatMode
 from checker.tree.hashing import Hash
 from checker.tree.logic import Logic
-from checker.tree.nodes import Node
+from checker.tree.nodes import Node, parameter_name
 from checker.tree.poly import Poly, constant
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def _tries(rewriter: Rewriter, fold: Fold, signless: bool
         beyond = _beyond(rewriter, fold, speed // ratio)
         if all(beyond.adds_nothing(node, fold.phis[0], i // m)
                for i, node in enumerate(chain) if i >= m):
+            rewriter.forest.premises |= beyond.ends
             yield chain, m, ratio
 
 
@@ -202,6 +203,7 @@ class _Beyond:
         self.speed = speed
         self.known: dict[tuple[Node, int, bytes], bool] = {}
         self.gaps: dict[tuple[Node, int], Any] = {}
+        self.ends: set[str] = set()  # premises that what is outside of tensors rests on
         assert cond.poly is not None
         self.bound: Poly = cond.poly
 
@@ -257,6 +259,23 @@ class _Beyond:
             return False
         if (p, j) not in self.gaps:
             gap = self.bound.sub(constant(0, j * self.speed)).sub(p.poly)
-            self.gaps[(p, j)] = gap.const if gap.is_const else -1
+            self.gaps[(p, j)] = gap.const if gap.is_const or self._ends(gap) else -1
         c = self.gaps[(p, j)]
         return bool((c[lanes] >= 0).all()) if isinstance(c, np.ndarray) else bool(c >= 0)
+
+    def _ends(self, gap: Poly) -> bool:
+        """Tell whether a gap is a parameter less a tensor's size, plus a literal.
+
+        A tile that a loop fetches beyond its end, untested, is zero where the tensor ends with the
+        loop (premise tensor-ends): the kernel would sum what lies behind it otherwise.
+        """
+        names = {c: [m for m, d in gap.terms.items() if m and not isinstance(d, np.ndarray)
+                     and d == c] for c in (1, -1)}
+        if any(len(m) != 1 or len(m[0]) != 1 for m in names.values()) or len(
+                gap.terms) - (() in gap.terms) != 2:
+            return False
+        bound, size = (parameter_name(names[c][0][0]) for c in (1, -1))
+        if bound is None or size is None or ".size" not in size or "." in bound:
+            return False
+        self.ends.add(f"tensor-ends:{size}<={bound}")
+        return True

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+
+from checker.api import _broken_premises
 from checker.lower import lower
 from checker.parse import parse
 from checker.tree import WalkResult, same
+from checker.tree.chains import _Beyond
+from checker.tree.logic import Logic
+from checker.tree.nodes import Forest, Node
+from checker.tree.poly import Poly
 from checker.tree.pretty import render
+from checker.tree.values import Values
 from checker.walk import walk
 from corpus.load import load_set
 
@@ -52,3 +60,37 @@ def test_the_tree_names_what_a_tensor_map_holds() -> None:
     shown = render(_walked(_text("BM64_BN64")))
     assert ".stride1" in shown
     assert ".size0" in shown
+
+
+def test_a_block_of_k_rests_on_where_tensors_end() -> None:
+    """Tiles beyond the loop's end are zero only if the tensor ends there: a premise, listed."""
+    kernel = next(k for k in load_set("sm_90")
+                  if k.name.startswith("gemm_tma_store-BK64_BM64_BN64_s3_w4"))
+    ends = ("tensor-ends:arg0.size0<=arg15", "tensor-ends:arg5.size1<=arg15")
+    assert set(ends) <= set(_walked(kernel.text).premises)
+    assert not _broken_premises(ends, kernel.launch)
+    shorter = [{"i32": a["i32"] - 1} if i == 15 else a
+               for i, a in enumerate(kernel.launch["args"])]
+    broken = _broken_premises(ends, {**kernel.launch, "args": shorter})
+    assert len(broken) == 2
+
+
+def test_a_loop_that_ends_before_another_bound_is_not_flattened() -> None:
+    """One tensor's tiles are tested by nothing: a longer step would add what lies behind."""
+    logic = Logic(Values(Forest(1)))
+    forest = logic.forest
+    bound, size, other = (forest.make("param", f"{n}+0", width=32, low=0, high=(1 << 31) - 1)
+                          for n in ("3", "0.size0", "4"))
+    k = forest.make("kappa", "0", width=32, low=0, high=(1 << 31) - 2)
+
+    def below(end: Node, literal: int) -> Node:
+        return logic.at_least_zero(Poly(0, {(end,): 1, (k,): -64, (): literal}))
+
+    beyond = _Beyond(logic, below(bound, -1), 16)
+    lanes = np.zeros(1, dtype=np.int64)
+    assert beyond._fails(below(size, -17), 1, lanes)  # the second step of 16
+    assert beyond.ends == {"tensor-ends:arg0.size0<=arg3"}
+    beyond = _Beyond(logic, below(bound, -1), 16)
+    assert not beyond._fails(below(size, -16), 1, lanes)  # one element before it
+    assert not beyond._fails(below(other, -17), 1, lanes)  # another size is no tensor's
+    assert not _Beyond(logic, below(size, -1), 16)._fails(below(bound, -17), 1, lanes)
