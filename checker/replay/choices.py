@@ -91,7 +91,11 @@ def _narrow_pairs(a: HF, b: HF, type_name: str) -> list[tuple[Any, str, HF, HF]]
 
 
 def minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
-    """min or max as the set of what it picks from; of widened values: on the narrow ones."""
+    """min or max as the set of what it picks from; of widened values: on the narrow ones.
+
+    Nothing is rounded, whatever the mode says.
+    """
+    mode = replace(mode, rnd="rn")
     out = _minmax(name, mode, a, b)
     if mode.xorsign_abs or mode.relu or mode.saturate:
         return out

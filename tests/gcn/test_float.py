@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from checker.replay import replay
 from tests.gcn.bench import program_of, run, split, unmodelled
 
 F32 = np.array([0x00000000, 0x80000000, 0x3F800000, 0xBF800000, 0x40490FDB, 0x7F800000, 0xFF800000,
@@ -301,3 +302,15 @@ def test_bf16_rounding_is_recognised_and_right() -> None:
 def test_a_changed_step_is_no_rounding(at: int, text: str) -> None:
     lines = [*ROUNDING[:at], text, *ROUNDING[at + 1:]]
     assert "fcvt" not in [op.name for op in program_of(lines).ops]
+
+
+def test_a_maximum_is_the_same_in_every_rounding_mode() -> None:
+    facts = {"grid": [1, 1, 1], "block": [64, 1, 1], "shared": 4096, "args": [
+        *({"buffer": n, "dtype": "u32", "elements": 64, "role": "in"} for n in "abc"),
+        {"buffer": "out", "dtype": "u32", "elements": 128, "role": "out"}]}
+    for text, alike in (("v_max_f32_e32 v10, v1, v2", True), ("v_min_f32_e32 v10, v1, v2", True),
+                        ("v_max_f32_e64 v10, v1, v2 clamp", True),
+                        ("v_add_f32_e32 v10, v1, v2", False)):
+        maps = {replay(program_of([text], mode=0xF0 | rounding), facts).digest
+                for rounding in range(4)}
+        assert (len(maps) == 1) == alike, text
