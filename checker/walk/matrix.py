@@ -49,11 +49,23 @@ class MatrixOps:
     def _nothing(self, op: Op) -> None:
         pass
 
+    def _everyone(self) -> bool:
+        """Whether all threads that get here group their steps alike."""
+        engine = self.engine
+        if engine.guard is engine.forest.true and bool(engine.memory.active()[0].all()):
+            return True
+        engine.unmodelled("matrix steps that a part of the threads groups or waits for")
+        return False
+
     def _commit(self, op: Op) -> None:
+        if not self._everyone():
+            return
         self.groups.append(self.open)
         self.open = []
 
     def _wait(self, op: Op) -> None:
+        if not self._everyone():
+            return
         keep = op.attr[1]
         done = max(len(self.groups) - keep, 0)
         shared = self.engine.memory.shared

@@ -39,6 +39,7 @@ class MemoryOps:
         self.shared.unfold = lambda *tile: engine.tiles.unfold(*tile)
         self.versions: dict[Node | None, int] = {}
         self.groups: list[list[tuple[Any, ...]]] = []  # committed asynchronous copies
+        self.commits: list[tuple[Any, Node]] = []  # of each group: its lanes, and on what condition
         self.open: list[tuple[Any, ...]] = []
         self.behind: dict[tuple[Node, Node], Value] = {}  # what was written on a path, elsewhere
         self.parted: dict[Node, tuple[Any, Node]] = {}  # a condition: its lanes, the rest
@@ -431,33 +432,66 @@ class MemoryOps:
         self.open.append((literal, value, mask, None if path is engine.forest.true else path))
 
     def _acopy_commit(self, op: Op) -> None:
-        self.groups.append(self.open)
-        self.open = []
+        """Close a group in each lane that gets here; what others may hold open stays open."""
+        logic = self.engine.logic
+        lanes, cond = self.active()
+        cond = logic.given(cond, conjuncts(self.engine.loop_path))
+        if self.engine.by_cases:  # each path has its own memory
+            cond = self.engine.forest.true
+        here = conjuncts(self.engine.state.path)
+        group, left = [], []
+        for copy in self.open:
+            _at, _value, mask, path = copy
+            known = here if path is None else (*conjuncts(path),)
+            sure = not bool((mask & ~lanes).any()) and (
+                path is None and cond is self.engine.forest.true or logic.implies(known, cond))
+            (group if sure else left).append(copy)
+        self.groups.append(group)
+        self.commits.append((lanes, cond))
+        self.open = left
 
     def _acopy_wait(self, op: Op) -> None:
+        """All but the last `keep` groups of each lane that gets here have landed."""
         keep = op.attr
-        ready: list[list[tuple[Any, ...]]] = []
+        lanes, cond = self.active()
+        ready: list[tuple[Any, ...]] = []
+        for number, group in enumerate(self.groups):
+            done = [copy for copy in group if not bool((copy[2] & ~lanes).any())
+                    and self._all_but(keep, number, copy)]
+            if done:
+                ready += done
+                self.groups[number] = [c for c in group if not any(c is d for d in done)]
         if keep is None:
-            ready, self.groups = [*self.groups, self.open], []
-            self.open = []
-        else:
-            split = max(len(self.groups) - keep, 0)
-            ready, self.groups = self.groups[:split], self.groups[split:]
-        _mask, cond = self.active()
-        if not keep and not self.groups and not self.open:
+            ready += [c for c in self.open if not bool((c[2] & ~lanes).any())]
+            self.open = [c for c in self.open if not any(c is d for d in ready)]
+        while len(self.groups) > (keep or 0) and not self.groups[0]:
+            del self.groups[0], self.commits[0]
+        if not keep and not self.groups and not self.open and bool(lanes.all()):
             self.shared.waited(cond, self.engine.logic)
-        for group in ready:
-            for literal, value, mask, path in group:
-                known = () if path is None else conjuncts(path)
-                lanes = np.flatnonzero(mask)
-                index = literal[lanes, None] + np.arange(value.width // 8)
-                np.subtract.at(self.shared.pending, index, 1)
-                if not self.engine.logic.implies(known, cond):
-                    self.shared.linger(cond, index)
-                if isinstance(value, Node) and value.op == "undef":
-                    self.shared.land(index, lanes)
-                else:
-                    self.shared.store(literal, value, mask, path)
+        for literal, value, mask, path in ready:
+            known = () if path is None else conjuncts(path)
+            at = np.flatnonzero(mask)
+            index = literal[at, None] + np.arange(value.width // 8)
+            np.subtract.at(self.shared.pending, index, 1)
+            if not self.engine.logic.implies(known, cond):
+                self.shared.linger(cond, index)
+            if isinstance(value, Node) and value.op == "undef":
+                self.shared.land(index, at)
+            else:
+                self.shared.store(literal, value, mask, path)
+
+    def _all_but(self, keep: int | None, number: int, copy: tuple[Any, ...]) -> bool:
+        """Tell whether at least `keep` groups were closed for certain after a copy's own."""
+        if not keep:
+            return True
+        known = conjuncts(self.engine.state.path)
+        if copy[3] is not None:
+            known = (*known, *conjuncts(copy[3]))
+        later = np.zeros(self.engine.lanes, dtype=np.int64)
+        for lanes, cond in self.commits[number + 1:]:
+            if self.engine.logic.implies(known, cond):
+                later += lanes
+        return bool((later[copy[2]] >= keep).all())
 
     # -- states of a loop
     def snapshot(self) -> Any:
@@ -465,11 +499,12 @@ class MemoryOps:
         matrix = self.engine.matrix
         steps = ([list(g) for g in matrix.groups], list(matrix.open), set(matrix.flying))
         return (self.shared.copy(), [list(g) for g in self.groups], list(self.open), steps,
-                self.engine.tiles.state.copy())
+                self.engine.tiles.state.copy(), list(self.commits))
 
     def restore(self, world: Any) -> None:
         """Go back to a snapshot."""
-        shared, groups, opened, (steps, started, flying), tiles = world
+        shared, groups, opened, (steps, started, flying), tiles, commits = world
+        self.commits = list(commits)
         self.engine.tiles.state = tiles.copy()
         matrix = self.engine.matrix
         matrix.groups, matrix.open = [list(g) for g in steps], list(started)
@@ -495,8 +530,11 @@ class MemoryOps:
             groups.append(group)
         if a[3][1] or b[3][1] or not _same_steps(a[3], b[3]):
             return None
+        never = self.engine.forest.false
+        commits = [(x[0] & y[0], x[1] if x[1] is y[1] else never)
+                   for x, y in zip(a[5], b[5], strict=True)]
         tiles = self.engine.tiles.generalise(a[4], b[4], g)
-        return None if tiles is None else (shared, groups, [], b[3], tiles)
+        return None if tiles is None else (shared, groups, [], b[3], tiles, commits)
 
     def matches(self, general: Any, after: Any, same: Any) -> bool:
         """Tell whether a world is the general one at the next counter."""
@@ -511,6 +549,9 @@ class MemoryOps:
                 if not np.array_equal(at, at2) or not np.array_equal(m, m2) or p is not p2 \
                         or not same(v, v2):
                     return False
+        if any(not np.array_equal(lanes, lanes2) or cond is not cond2 for (lanes, cond), (
+                lanes2, cond2) in zip(general[5], after[5], strict=True)):
+            return False
         return bool(general[0].matches(after[0], same))
 
     def after_loop(self, before: Any, drained: bool) -> None:
