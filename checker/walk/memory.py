@@ -443,8 +443,7 @@ class MemoryOps:
         for copy in self.open:
             _at, _value, mask, path = copy
             known = here if path is None else (*conjuncts(path),)
-            sure = not bool((mask & ~lanes).any()) and (
-                path is None and cond is self.engine.forest.true or logic.implies(known, cond))
+            sure = not bool((mask & ~lanes).any()) and logic.implies(known, cond)
             (group if sure else left).append(copy)
         self.groups.append(group)
         self.commits.append((lanes, cond))

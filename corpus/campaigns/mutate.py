@@ -49,6 +49,9 @@ FINDINGS = ("DISAGREE", "SURVIVED")
 LONGEST = 1000
 SLOWEST = 3.0
 
+#: dynamic shared memory, in bytes, for a mutant that reaches outside of what the launch gives
+MOST_SHARED = 48 << 10
+
 #: seconds of CPU for the mutants of one kernel: many kernels say more than many mutants of one
 BUDGET = 20.0
 
@@ -175,7 +178,7 @@ def _replayed(program: Program, facts: dict[str, Any], before: ReplayResult
     fuel = 4 * before.steps + 1000
     now = replay(program, Launch.from_json(facts), fuel=fuel)
     if facts.get("shared") and any("shared memory" in f.message for f in now.findings):
-        more = {**facts, "shared": 4 * facts["shared"]}
+        more = {**facts, "shared": max(4 * facts["shared"], MOST_SHARED)}
         again = replay(program, Launch.from_json(more), fuel=fuel)
         if first_difference(before, again) is None and again.usable:
             return replace(again, digest=before.digest), True
@@ -207,7 +210,7 @@ def _needs_grid(program: Program, facts: dict[str, Any], before: ReplayResult, n
         return False
     grid = facts["grid"]
     wider = [[n * (factor if i == axis and n > 1 else 1) for i, n in enumerate(grid)]
-             for axis in range(3) for factor in (2, 4)]
+             for factor in (2, 4, 8, 16, 32, 64) for axis in range(3)]
     for other in [*map(list, permutations(grid)), *wider]:
         run_ = replay(program, Launch.from_json({**facts, "grid": other}))
         if run_.usable and first_difference(before, run_) is None:

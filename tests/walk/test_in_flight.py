@@ -95,6 +95,12 @@ $done:
     st.global.f32 [%rd16], %f2;""", 32)
 
 
+def _nth(source: str, pattern: str, number: int, by: str) -> str:
+    hits = list(re.finditer(pattern, source))
+    at = hits[number]
+    return source[:at.start()] + by + source[at.end():]
+
+
 def _race(source: str) -> None:
     found = walked(source)
     assert not found.modelled
@@ -139,6 +145,39 @@ def test_what_is_read_before_it_has_come(kernel: str) -> None:
     assert not found.modelled or not same(found, walked(PLAIN))[0]
 
 
+def _with(number: int, by: str, op: str = "commit_group") -> str:
+    """The ring with another statement in place of one of its commits or waits."""
+    return _nth(_ring(), rf"cp\.async\.{op}[ 0-9]*;", number, by)
+
+
+HALF = "setp.lt.u32 %p9, %r2, 16;\n    "
+
+
+@pytest.mark.parametrize("kernel", [
+    _with(1, "@%p2 cp.async.commit_group;"),  # one element: the first copy is still the last one
+    _with(1, "@!%p2 cp.async.commit_group;"),
+    _with(1, "@!%p2 bra $over;\n    cp.async.commit_group;\n$over:"),
+    _with(1, HALF + "@%p9 cp.async.commit_group;"),
+    _with(2, "@%p3 cp.async.commit_group;"),  # the last two rounds wait for too little
+    _with(2, HALF + "@%p9 cp.async.commit_group;"),
+    _with(0, "@%p2 cp.async.wait_group 1;", "wait_group"),
+    _with(0, HALF + "@%p9 cp.async.wait_group 1;", "wait_group"),
+    _with(0, HALF + "@%p9 cp.async.wait_group 0;", "wait_group"),
+])
+def test_a_part_of_the_threads_or_paths_groups_or_waits(kernel: str) -> None:
+    found = walked(kernel)
+    assert not found.modelled
+    assert not same(found, walked(PLAIN))[0]
+
+
+@pytest.mark.parametrize("kernel", [
+    _with(1, "@!%p2 bra $over;\n$over:\n    cp.async.commit_group;"),
+    _with(0, "@%p1 cp.async.wait_group 1;", "wait_group"),  # there is an element in the loop
+])
+def test_what_all_of_them_group_or_wait_for_has_come(kernel: str) -> None:
+    assert equal(kernel, PLAIN)
+
+
 # --- matrix steps that still read ----------------------------------------------------------------
 
 
@@ -151,12 +190,6 @@ def _gemm() -> str:
 @cache
 def _found(source: str) -> WalkResult:
     return walk(program_of(source))
-
-
-def _nth(source: str, pattern: str, number: int, by: str) -> str:
-    hits = list(re.finditer(pattern, source))
-    at = hits[number]
-    return source[:at.start()] + by + source[at.end():]
 
 
 def test_a_pipelined_product_has_no_defect() -> None:
