@@ -64,6 +64,7 @@ class Watch:
         self.reader = np.zeros(count, dtype=np.int32)  # the latest; -1: several since then
         self.rseq = np.zeros(count, dtype=np.int32)
         self.pending = np.zeros(count, dtype=bool)  # an asynchronous copy is on its way
+        self.copying = False  # whether there ever was one
         self.reading: NDArray[np.int32] | None = None  # by which asynchronous step
         self.writes: list[_Access] = []
         self.reads: list[_Access] = []
@@ -111,7 +112,7 @@ class Watch:
 
     def on_its_way(self, rows: Rows) -> bool:
         """Whether an asynchronous copy to one of these cells has not been waited for."""
-        return bool(self.pending.any() and rows.of(self.pending, self.g)[rows.at].any())
+        return self.copying and bool(rows.of(self.pending, self.g)[rows.at].any())
 
     def being_read(self, rows: Rows) -> bool:
         """Whether an asynchronous step may still read one of these cells."""
@@ -135,6 +136,7 @@ class Watch:
     def mark(self, rows: Rows, pending: bool) -> None:
         """A copy to these cells starts, or has been waited for."""
         rows.of(self.pending, self.g)[rows.at] = pending
+        self.copying |= pending
 
     def begin_reading(self, rows: Rows, number: int) -> None:
         """An asynchronous step starts to read these cells."""
