@@ -98,12 +98,14 @@ def _block_of(launches: Iterable[LaunchFacts | None]) -> Block | None:
 
 
 def sign(text: str, *, isa: str | None = None, kernel: str | None = None,
-         assume: Sequence[str] = (), file: str = "<text>") -> Signature:
+         assume: Sequence[str] = (), launches: Sequence[LaunchFacts] = (),
+         file: str = "<text>") -> Signature:
     """Return the static signature of one kernel; `kernel` is needed where a text has several.
 
-    assume: what is declared of arguments, such as `pow2:arg2,arg3`.
+    assume: what is declared, such as `pow2:arg2,arg3` of arguments or `block:128`. launches: facts
+    that give the block size where the text leaves it open and the kernel must know it.
     """
-    return signature(_walked(text, isa, kernel, file, tuple(assume)))
+    return signature(_walked(text, isa, kernel, file, tuple(assume), block=_block_of(launches)))
 
 
 @collector_paused()

@@ -127,7 +127,7 @@ def judge(job: Job) -> Found:
     moved = tuple(how for how, digests in job.below if digests != job.digests)
     start = time.perf_counter()
     try:
-        signed = api.sign(job.text, isa=job.isa) if job.static else None
+        signed = api.sign(job.text, isa=job.isa, launches=job.launches) if job.static else None
         static_ms = (time.perf_counter() - start) * 1e3
         program = api.program_of(job.text, isa=job.isa)
         start, maps, reasons, defect = time.perf_counter(), [], [], False
