@@ -54,6 +54,8 @@ PREMISES: Mapping[str, str] = {
     "in it gives the same bits each time it runs",
     "tensor-ends": "a tensor that a loop reads through a tensor map, untested, is no longer than "
     "the loop: beyond its end the tiles are zero",
+    "tmem-waits": "a load or store of tensor memory has ended where the text first uses what it "
+    "moved",
     "tensor-map": "a tensor map describes the tensor that its parameter names, with the element "
     "type, box and swizzle that the kernel reads and writes its tiles by",
     "unknown-target": "the text names no target; it is read as its instructions suggest",

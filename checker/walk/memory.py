@@ -439,7 +439,8 @@ class MemoryOps:
         if self.engine.by_cases:  # each path has its own memory
             cond = self.engine.forest.true
         here = conjuncts(self.engine.state.path)
-        group, left = [], []
+        group: list[tuple[Any, ...]] = []
+        left: list[tuple[Any, ...]] = []
         for copy in self.open:
             _at, _value, mask, path = copy
             known = here if path is None else (*conjuncts(path),)

@@ -137,3 +137,11 @@ def test_instruction_descriptors(bits: int, known: bool) -> None:
     if found is not None:
         assert (found.m, found.n, found.a.type, found.b.type, found.d_type) == (
             64, 32, "f16", "f16", "f32")
+
+
+def test_waits_for_tensor_memory_are_a_listed_premise() -> None:
+    """A wait left out is not looked for: whoever relies on a verdict is told so."""
+    kernel = next(k for k in load_set("sm_100") if "tcgen05.ld" in k.text)
+    plain = next(k for k in load_set("sm_100") if "tcgen05" not in k.text)
+    assert "tmem-waits" in program_of(kernel.text).premises
+    assert "tmem-waits" not in program_of(plain.text).premises
