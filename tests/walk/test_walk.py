@@ -159,7 +159,7 @@ def test_hashes_that_would_fill_the_memory_end_the_walk() -> None:
 
 
 def test_a_comparison_that_takes_too_long_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def spent(one: object, two: object) -> str:
+    def spent(one: object, two: object, seen: object) -> str:
         raise nodes.Fuel("work")
 
     monkeypatch.setattr(sys.modules[same.__module__], "confirm", spent)
