@@ -128,6 +128,8 @@ class Logic:
             c = reduced.const
             if bit and len(terms) == 1 and not isinstance(c, np.ndarray):
                 k = next(iter(terms.values()))
+                if isinstance(k, np.ndarray):
+                    return forest.make("ge0", width=1, poly=reduced)
                 if k == 1 and c == -1:
                     return bit[0].args[0]
                 if k == -1 and c == 0:

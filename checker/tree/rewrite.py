@@ -23,7 +23,7 @@ from checker.tree import evaluate
 from checker.tree.contexts import Contexts, each_once
 from checker.tree.hashing import Hash, agree, collapse, key
 from checker.tree.logic import Logic
-from checker.tree.nodes import COMPARE_BIT, LOW_BITS, SELECT_BIT, UNKNOWN_BIT, Node
+from checker.tree.nodes import COMPARE_BIT, GROUPED, LOW_BITS, SELECT_BIT, UNKNOWN_BIT, Node
 from checker.tree.poly import Poly, settle
 
 __all__ = ["Facts", "Pivot", "Region", "Rewriter", "Scope"]
@@ -383,7 +383,8 @@ class Rewriter:
             return
         scope = self._scope(home, self.columns_of(node)[1], keys)
         scope.memo = {}  # alike elements ask for the same conditions
-        if table is None and len(keys) >= LARGE:
+        # A group is also asked for its members by a group above, through an exchange of lanes.
+        if table is None and len(keys) >= LARGE and node.op not in GROUPED:
             done.setdefault(self.last[node, home], []).append((node, home))
         self.asking = len(todo)
         todo.append((node, home, scope))

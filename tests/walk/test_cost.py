@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checker import api
 from checker.api import program_of
 from checker.tree import contexts, evaluate, nodes
 from checker.tree.contexts import each_once
@@ -19,7 +20,7 @@ from checker.tree.values import Values
 from checker.walk import loops
 from checker.walk.run import walk
 from checker.walk.shared import Shared
-from corpus.load import load_set
+from corpus.load import load_set, load_truth
 
 
 @pytest.fixture
@@ -150,3 +151,16 @@ def test_ordered_bytes_are_not_looked_at_reader_by_reader(
     assert shared.elements(places, 4, readers) is not None
     assert not calls
     assert found == ["race"]
+
+
+def test_members_of_a_group_are_there_when_a_group_above_asks_for_them() -> None:
+    """A maximum over lanes of a maximum of many pairs: the inner one's hashes are not dropped."""
+    name = "flash_attention.causal-BM32_BN16_CAUSAL1_D64_s3_w2-sm_90"
+    kernel = next(r.kernel for r in load_truth("flash_attention") if r.kernel.name == name)
+    assert api.sign(kernel.text).modelled
+
+
+def test_a_bit_that_counts_for_some_lanes_only_is_compared() -> None:
+    name = "torch_compile.topk-loops.triton_red_fused_argmax_0-R0_B1024_RBR0_BLOCK_XB1_s1_w8"
+    kernel = next(k for k in load_set("torch_sm_90") if k.name.startswith(name))
+    assert api.sign(kernel.text).modelled
