@@ -135,6 +135,9 @@ def _redux(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
     cut = m.full(on).reshape(m.B, m.warps, m.width)
     if (cut.any(axis=2) & ~cut.all(axis=2)).any():
         raise m.unsupported("redux", "a warp reduction over part of a warp is not modelled")
+    kind, *mods = kind.split(".")
+    if "abs" in mods:
+        raise m.unsupported("redux", "a warp reduction of magnitudes is not modelled")
     name = {"add": "iadd", "and": "iand", "or": "ior", "xor": "ixor", "min": "imin_",
             "max": "imax_"}[kind]
     if name.endswith("_"):
@@ -143,8 +146,8 @@ def _redux(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
     while distance < m.width:
         other = gather_lanes(v, m.lane_index ^ distance, m.T)
         if type_name.startswith("f"):
-            nan = "nan" if "nan" in type_name.lower() else "num"
-            v = m.domain.float_op("f" + kind, FloatMode("f32", nan=nan), [v, other], on, 32)
+            mode = FloatMode("f32", nan="nan" if "NaN" in mods else "num")
+            v = m.domain.float_op("f" + kind, mode, [v, other], on, 32)
         else:
             v = int_op(name, 32, [v, other], on, 32)
         distance *= 2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.core import Op
+from checker.core import FloatMode, Op
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
@@ -244,7 +244,7 @@ class LaneOps:
         engine.put(op.dst[0], constant(op.attr, (1 << engine.program.warp_size) - 1))
 
     def _redux(self, op: Op) -> None:
-        """A warp-wide integer reduction: the same operation over gathers."""
+        """A reduction of a whole warp: the same operation over gathers."""
         engine = self.engine
         if not self._lanes_known(op):
             return
@@ -253,19 +253,31 @@ class LaneOps:
         mask = self._literal(engine.source(op.src[1]))
         warp = engine.program.warp_size
         full = (1 << warp) - 1
-        names = {"add": "iadd", "and": "iand", "or": "ior", "xor": "ixor",
-                 "min": f"imin_{dtype[0]}", "max": f"imax_{dtype[0]}"}
-        if mask is None or not bool((mask == full).all()) \
-                or engine.lanes % warp or kind not in names or (dtype[0] not in "us" and kind in (
-                    "min", "max")):
-            engine.opaque(op, "a reduction over a part of a warp")
+        combine = self._combination(kind, dtype)
+        if mask is None or not bool((mask == full).all()) or engine.lanes % warp \
+                or combine is None:
+            engine.opaque(op, "a reduction over a part of a warp, or of another kind")
             return
         distance = warp // 2
         while distance:
-            other = engine.values.gather(value, self.index ^ distance)
-            value = engine.ints.op(names[kind], 32, (value, other))
+            value = combine(value, engine.values.gather(value, self.index ^ distance))
             distance //= 2
         engine.put(op.dst[0], value)
+
+    def _combination(self, kind: str, dtype: str) -> Callable[[Value, Value], Value] | None:
+        """Return what a reduction does with two values; floats as their own maximum does."""
+        engine = self.engine
+        name, *mods = kind.split(".")
+        if dtype == "f32" and name in ("min", "max") and mods in ([], ["NaN"]):
+            mode = FloatMode("f32", nan="nan" if mods else "num")
+            return lambda a, b: engine.floats.op(
+                f"f{name}", mode, [engine.values.node(a), engine.values.node(b)])
+        names = {"add": "iadd", "and": "iand", "or": "ior", "xor": "ixor"}
+        if dtype[0] in "us":
+            names |= {"min": f"imin_{dtype[0]}", "max": f"imax_{dtype[0]}"}
+        if mods or dtype[0] == "f" or name not in names:
+            return None
+        return lambda a, b: engine.ints.op(names[name], 32, (a, b))
 
 
 def _settled(poly: Poly, atom: Node, number: int) -> Poly:
