@@ -325,7 +325,10 @@ class Floats:
             mode = FloatMode(conv.dst, nan=node.attr.split(".")[1])
             return self.op(node.op, mode, (a, b))
         chosen = node.args[0] if node.op == "gather" else node
-        if chosen.op == "select" and any(a.op == "int" for a in chosen.args[1:]):
+        if node.op == "mux" and node.table is not None and any(
+                _with_a_literal(a.args[0] if a.op == "gather" else a) for a in node.args):
+            return self.values.mux(node.table, [self.convert(conv, a) for a in node.args])
+        if _with_a_literal(chosen):
             self.used.add("convert-choice")
             p, a, b = chosen.args
             width = WIDTH.get(conv.dst) or _number_width(conv.dst)
@@ -415,3 +418,7 @@ def _number_width(kind: str) -> int:
         return int(digits)
     return 8
 
+
+def _with_a_literal(node: Node) -> bool:
+    """Tell whether a value is one of two by a condition, one of them a literal."""
+    return node.op == "select" and any(a.op == "int" for a in node.args[1:])
