@@ -160,9 +160,9 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
 
     launch_b defaults to launch_a. Where the canonical forms differ, they are compared once more
     under what either kernel shows of sizes (premise `divisible`) and at the block sizes of the
-    launches or launch bounds (premise `block`). strict: an ambiguous contraction
-    is not taken as a premise. assume: what is declared of arguments, such as `pow2:sa,sw`; no
-    witness is looked for then.
+    launches or launch bounds (premise `block`). strict: an ambiguous contraction is not taken as a
+    premise. assume: what is declared, such as `pow2:sa,sw` of arguments (no witness is looked for
+    then) or `block:128`.
     """
     declared = positions(assume, None if launch_a is None else Launch.from_json(launch_a))
     sized_a, sized_b = _block_of([launch_a]), _block_of([launch_b or launch_a])

@@ -16,7 +16,7 @@ from checker.core import Program
 from checker.errors import UsageError
 from checker.launch import Buffer, Launch, Scalar, float_bits
 
-__all__ = ["assumed", "contradicted", "positions", "sized"]
+__all__ = ["assumed", "block_code", "contradicted", "positions", "sized"]
 
 Block = tuple[int, int, int]
 
@@ -69,7 +69,7 @@ def contradicted(code: str, launch: Launch) -> str:
     """Why launch facts contradict a premise `pow2:...` or `block:...`, empty where they do not."""
     block = _block(code)
     if block is not None and launch.block not in (None, block):
-        return f"the block is {_code(launch.block or block).removeprefix('block:')}"
+        return f"the block is {block_code(launch.block or block).removeprefix('block:')}"
     if not code.startswith("pow2:"):
         return ""
     for name in _names(code):
@@ -94,21 +94,22 @@ def _block(text: str) -> Block | None:
     return None if hit is None else (int(hit[1]), int(hit[2] or 1), int(hit[3] or 1))
 
 
-def _code(block: Block) -> str:
+def block_code(block: Sequence[int]) -> str:
+    """The premise that names a block size."""
     return "block:" + "x".join(map(str, block))
 
 
 def _at(program: Program, block: Block) -> Program:
-    return replace(program, block=block, premises=program.premises | {_code(block)})
+    return replace(program, block=block, premises=program.premises | {block_code(block)})
 
 
 def _declared(program: Program, block: Block) -> Program:
     """The program at a declared block size, where its text leaves the size open."""
-    said = _code(block)
+    said = block_code(block)
     most = program.max_threads
     if program.block not in (None, block):
         raise UsageError(f"cannot assume {said}: the text of {program.name} fixes "
-                         f"{_code(program.block or block)}")
+                         f"{block_code(program.block or block)}")
     if most is not None and block[0] * block[1] * block[2] > most:
         raise UsageError(f"cannot assume {said}: {program.name} takes {most} threads at most")
     return program if program.block else _at(program, block)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from checker import knobs
+from checker.assume import block_code
 from checker.cache import Cache, Examiner, open_default, partition
 from checker.errors import SamebitsError, UsageError
 from checker.results import EqualClass, KernelInput, Partition, Reason
@@ -164,7 +165,7 @@ def _geometry(kernels: Sequence[KernelInput]) -> dict[str, tuple[Any, Any]]:
 def _block_codes(block: Any) -> set[str]:
     """The premises that name the block sizes of a kernel's launches."""
     sizes = [int(n) for n in re.findall(r"\d+", str(block))]
-    return {"block:" + "x".join(map(str, sizes[i:i + 3])) for i in range(0, len(sizes), 3)}
+    return {block_code(sizes[i:i + 3]) for i in range(0, len(sizes), 3)}
 
 
 def _split(answer: Partition, geometry: Geometry) -> Partition:

@@ -325,8 +325,7 @@ class Floats:
             mode = FloatMode(conv.dst, nan=node.attr.split(".")[1])
             return self.op(node.op, mode, (a, b))
         chosen = node.args[0] if node.op == "gather" else node
-        if node.op == "mux" and node.table is not None and any(
-                _with_a_literal(a.args[0] if a.op == "gather" else a) for a in node.args):
+        if node.op == "mux" and node.table is not None and any(map(_with_a_literal, node.args)):
             return self.values.mux(node.table, [self.convert(conv, a) for a in node.args])
         if _with_a_literal(chosen):
             self.used.add("convert-choice")
@@ -420,5 +419,6 @@ def _number_width(kind: str) -> int:
 
 
 def _with_a_literal(node: Node) -> bool:
-    """Tell whether a value is one of two by a condition, one of them a literal."""
+    """Tell whether a value is one of two by a condition, one of them a literal, in some lane."""
+    node = node.args[0] if node.op == "gather" else node
     return node.op == "select" and any(a.op == "int" for a in node.args[1:])

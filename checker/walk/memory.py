@@ -7,6 +7,7 @@ function of its address; a buffer that the kernel also writes gives another leaf
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryOps"]
 
+#: an asynchronous copy: where to in each lane, what, the lanes that make it, on which path
+Copy = tuple[Any, ...]
+
 
 class MemoryOps:
     """Handlers of memory operations for one engine."""
@@ -38,9 +42,9 @@ class MemoryOps:
         self.shared.holds, self.shared.here = self._holds, self._here
         self.shared.unfold = lambda *tile: engine.tiles.unfold(*tile)
         self.versions: dict[Node | None, int] = {}
-        self.groups: list[list[tuple[Any, ...]]] = []  # committed asynchronous copies
+        self.groups: list[list[Copy]] = []  # committed asynchronous copies
         self.commits: list[tuple[Any, Node]] = []  # of each group: its lanes, and on what condition
-        self.open: list[tuple[Any, ...]] = []
+        self.open: list[Copy] = []
         self.behind: dict[tuple[Node, Node], Value] = {}  # what was written on a path, elsewhere
         self.parted: dict[Node, tuple[Any, Node]] = {}  # a condition: its lanes, the rest
         self.targets: dict[bytes, tuple[Any, int, Any]] = {}  # where copies went: bytes, lanes
@@ -439,13 +443,13 @@ class MemoryOps:
         if self.engine.by_cases:  # each path has its own memory
             cond = self.engine.forest.true
         here = conjuncts(self.engine.state.path)
-        group: list[tuple[Any, ...]] = []
-        left: list[tuple[Any, ...]] = []
-        for copy in self.open:
+
+        def sure(copy: Copy) -> bool:
             _at, _value, mask, path = copy
-            known = here if path is None else (*conjuncts(path),)
-            sure = not bool((mask & ~lanes).any()) and logic.implies(known, cond)
-            (group if sure else left).append(copy)
+            known = here if path is None else conjuncts(path)
+            return not bool((mask & ~lanes).any()) and logic.implies(known, cond)
+
+        group, left = _parted(self.open, sure)
         self.groups.append(group)
         self.commits.append((lanes, cond))
         self.open = left
@@ -454,16 +458,13 @@ class MemoryOps:
         """All but the last `keep` groups of each lane that gets here have landed."""
         keep = op.attr
         lanes, cond = self.active()
-        ready: list[tuple[Any, ...]] = []
+        ready: list[Copy] = []
         for number, group in enumerate(self.groups):
-            done = [copy for copy in group if not bool((copy[2] & ~lanes).any())
-                    and self._all_but(keep, number, copy)]
-            if done:
-                ready += done
-                self.groups[number] = [c for c in group if not any(c is d for d in done)]
+            landed, self.groups[number] = _parted(group, partial(self._lands, lanes, keep, number))
+            ready += landed
         if keep is None:
-            ready += [c for c in self.open if not bool((c[2] & ~lanes).any())]
-            self.open = [c for c in self.open if not any(c is d for d in ready)]
+            landed, self.open = _parted(self.open, partial(self._lands, lanes, None, 0))
+            ready += landed
         while len(self.groups) > (keep or 0) and not self.groups[0]:
             del self.groups[0], self.commits[0]
         if not keep and not self.groups and not self.open and bool(lanes.all()):
@@ -480,17 +481,22 @@ class MemoryOps:
             else:
                 self.shared.store(literal, value, mask, path)
 
-    def _all_but(self, keep: int | None, number: int, copy: tuple[Any, ...]) -> bool:
-        """Tell whether at least `keep` groups were closed for certain after a copy's own."""
+    def _lands(self, lanes: Any, keep: int | None, number: int, copy: Copy) -> bool:
+        """Tell whether all who made a copy wait for it: `lanes` do, for all but `keep` groups.
+
+        At least so many must have been closed for certain after the copy's own, `number`.
+        """
+        if bool((copy[2] & ~lanes).any()):
+            return False
         if not keep:
             return True
         known = conjuncts(self.engine.state.path)
         if copy[3] is not None:
             known = (*known, *conjuncts(copy[3]))
         later = np.zeros(self.engine.lanes, dtype=np.int64)
-        for lanes, cond in self.commits[number + 1:]:
+        for closed, cond in self.commits[number + 1:]:
             if self.engine.logic.implies(known, cond):
-                later += lanes
+                later += closed
         return bool((later[copy[2]] >= keep).all())
 
     # -- states of a loop
@@ -653,6 +659,15 @@ def _in_module(at: Poly) -> bool:
     c = np.atleast_1d(np.asarray(at.const, dtype=np.int64)).view(np.uint64)
     window = np.uint64(0xFF00_0000_0000_0000)
     return bool(((c & window) == np.uint64(MODULE_BASE)).any())
+
+
+def _parted(copies: list[Copy], test: Callable[[Copy], bool]) -> tuple[list[Copy], list[Copy]]:
+    """Return the copies that pass a test, and the others."""
+    yes: list[Copy] = []
+    no: list[Copy] = []
+    for copy in copies:
+        (yes if test(copy) else no).append(copy)
+    return yes, no
 
 
 def _same_steps(a: Any, b: Any) -> bool:

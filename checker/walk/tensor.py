@@ -123,8 +123,8 @@ class TensorOps:
             raise GiveUp("tensor-memory", "an address in tensor memory that is not known", op.site)
         return at >> 16, at & 0xFFFF
 
-    def _moved(self, op: Op) -> tuple[Any, Any, Node]:
-        """Return each lane's row and first column, and the condition of the move."""
+    def _moved(self, op: Op) -> tuple[Any, Any]:
+        """Return each lane's row and first column."""
         engine = self.engine
         attr: TensorMemory = op.attr
         mask, rest = engine.memory.active()
@@ -141,7 +141,7 @@ class TensorOps:
                 or bool((column + attr.num > count).any()):
             raise GiveUp("tensor-memory", "a move of tensor memory that is not modelled", op.site)
         self._check(int(column.min()), int(column.max()) + attr.num)
-        return row, column, rest
+        return row, column
 
     def _check(self, start: int, end: int) -> None:
         if any(s.start < end and start < s.end for s in self.engine.tiles.steps_under_way()):
@@ -155,7 +155,7 @@ class TensorOps:
 
     def _load(self, op: Op) -> None:
         engine, values = self.engine, self.engine.values
-        row, column, _rest = self._moved(op)
+        row, column = self._moved(op)
         source = row + self.lane // ROWS * ROWS
         for j, dst in enumerate(op.dst):
             numbers, choice = np.unique(column + j, return_inverse=True)
@@ -170,7 +170,7 @@ class TensorOps:
     def _store(self, op: Op) -> None:
         engine, values = self.engine, self.engine.values
         attr: TensorMemory = op.attr
-        row, column, _rest = self._moved(op)
+        row, column = self._moved(op)
         taken = 2 if attr.shape == "16x32bx2" else 1
         halves = attr.shape == "16x32bx2" and bool((row % 32 < 16).all())
         new: dict[int, Node] = {}
@@ -248,8 +248,7 @@ class TensorOps:
                 for w in words]
         attr = resolve(op.attr, bits[2])
         model = step_model(attr) if attr is not None else None
-        column = int(self._place(op.src[2], op)[1][lane])
-        row = int(self._place(op.src[2], op)[0][lane])
+        row, column = (int(table[lane]) for table in self._place(op.src[2], op))
         count = len(engine.program.reg_widths) - self.first
         if attr is None or model is None or row or column + attr.n > count:
             raise GiveUp("tensor-memory", "a matrix step that is not modelled", op.site)

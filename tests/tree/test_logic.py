@@ -25,3 +25,17 @@ def test_the_strongest_of_conditions_that_differ_in_a_literal() -> None:
     assert logic.strongest([weak, strongest, other, strong, lanes, both, weak]) == [
         strongest, other, lanes, both]
     assert logic.strongest([]) == []
+
+
+def test_what_follows_from_the_others_adds_nothing_and_nothing_else_is_dropped() -> None:
+    forest = Forest(4)
+    logic = Logic(Values(forest))
+    n, m = (forest.make("param", f"{i}+0", width=32, low=0, high=99) for i in (0, 1))
+    weak, strong, other = (forest.make("ge0", width=1, poly=Poly(0, {(atom,): 1, (): c}))
+                           for atom, c in ((n, -1), (n, -8), (m, -1)))
+    assert logic.disjunction([weak, logic.conjunction([strong, other])]) is weak
+    assert logic.conjunction([strong, logic.disjunction([weak, other])]) is strong
+    kept = logic.disjunction([strong, logic.conjunction([weak, other])])
+    assert kept is not strong
+    assert kept is not weak
+    assert logic.conjunction([weak, logic.disjunction([strong, other])]) is not weak
