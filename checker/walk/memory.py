@@ -442,11 +442,10 @@ class MemoryOps:
         cond = logic.given(cond, conjuncts(self.engine.loop_path))
         if self.engine.by_cases:  # each path has its own memory
             cond = self.engine.forest.true
-        here = conjuncts(self.engine.state.path)
 
         def sure(copy: Copy) -> bool:
             _at, _value, mask, path = copy
-            known = here if path is None else conjuncts(path)
+            known = () if path is None else conjuncts(path)  # where it was made, not where we are
             return not bool((mask & ~lanes).any()) and logic.implies(known, cond)
 
         group, left = _parted(self.open, sure)

@@ -154,6 +154,8 @@ HALF = "setp.lt.u32 %p9, %r2, 16;\n    "
 
 
 @pytest.mark.parametrize("kernel", [
+    _with(0, "@%p2 cp.async.commit_group;"),  # one element: both copies are in the last group
+    _with(0, "@!%p2 bra $over;\n    cp.async.commit_group;\n$over:"),
     _with(1, "@%p2 cp.async.commit_group;"),  # one element: the first copy is still the last one
     _with(1, "@!%p2 cp.async.commit_group;"),
     _with(1, "@!%p2 bra $over;\n    cp.async.commit_group;\n$over:"),
