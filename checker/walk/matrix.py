@@ -16,6 +16,7 @@ import numpy.typing as npt
 from checker.arith.steps import StepModel, step_model
 from checker.core import FloatMode, Fragment, MatrixOperand, Mma, Op
 from checker.tree.contexts import each_once
+from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.values import Value
 
@@ -50,9 +51,16 @@ class MatrixOps:
         pass
 
     def _everyone(self) -> bool:
-        """Whether all threads that get here group their steps alike."""
+        """Whether all threads that get here group their steps alike.
+
+        What is closed or waited for on a path counts on all: there a premise says that it may.
+        """
         engine = self.engine
-        if engine.guard is engine.forest.true and bool(engine.memory.active()[0].all()):
+        lanes, cond = engine.memory.active()
+        if engine.guard is engine.forest.true and bool(lanes.all()):
+            always = engine.logic.given(cond, conjuncts(engine.loop_path)) is engine.forest.true
+            if not always and not engine.by_cases:
+                engine.found.premises.add("wgmma-serialized")
             return True
         engine.unmodelled("matrix steps that a part of the threads groups or waits for")
         return False
