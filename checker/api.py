@@ -7,7 +7,6 @@ Raises InputError, UsageError or LaunchError; nothing else for bad input.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
@@ -21,7 +20,7 @@ from checker.collector import collector_paused
 from checker.contract import contract
 from checker.core import Program
 from checker.errors import LaunchError, SamebitsError, Span
-from checker.launch import Launch, Scalar, TensorMapArg
+from checker.launch import Launch
 from checker.lower import kernel_names, lower
 from checker.parse import parse
 from checker.replay import Difference, ReplayResult, first_difference, replay
@@ -268,7 +267,7 @@ def _without_block(premises: Iterable[str]) -> set[str]:
 
 
 def _broken_premises(premises: Iterable[str], *launches: LaunchFacts | None) -> list[Reason]:
-    """Premises that the launch facts contradict: `divisible:argN%D`, `same-grid`, `same-block`."""
+    """Premises that the launch facts contradict, each launch or two of them (`same-grid`)."""
     broken = []
     known = [Launch.from_json(launch) for launch in launches if launch is not None]
     for code, shapes in (("same-grid", {x.grid for x in known}),
@@ -276,32 +275,11 @@ def _broken_premises(premises: Iterable[str], *launches: LaunchFacts | None) -> 
         if code in premises and len(shapes) > 1:
             broken.append(Reason("premise", f"the launch facts contradict {code}"))
     for launch in known:
-        args = launch.args
         for code in sorted(premises):
             why = contradicted(code, launch)
             if why:
                 broken.append(Reason("premise", f"the launch facts contradict {code}: {why}"))
-            if _too_long(code, args):
-                broken.append(Reason("premise", f"the launch facts contradict {code}"))
-            hit = re.fullmatch(r"divisible:arg(\d+(?:,\d+)*)%(\d+)", code)
-            for index in (int(i) for i in hit[1].split(",")) if hit else ():
-                arg = args[index] if index < len(args) else None
-                if hit and isinstance(arg, Scalar) and arg.bits % int(hit[2]):
-                    broken.append(Reason("premise", f"the launch facts contradict {code}"))
     return broken
-
-
-def _too_long(code: str, args: Sequence[Any]) -> bool:
-    """Whether a tensor is longer than `tensor-ends:argN.sizeD<=argM` says."""
-    hit = re.fullmatch(r"tensor-ends:arg(\d+)\.size(\d+)<=arg(\d+)", code)
-    if not hit:
-        return False
-    tensor, end, size = int(hit[1]), int(hit[3]), int(hit[2])
-    if max(tensor, end) >= len(args):
-        return False
-    held, bound = args[tensor], args[end]
-    return isinstance(held, TensorMapArg) and isinstance(bound, Scalar) \
-        and size < len(held.shape) and held.shape[-1 - size] > bound.bits
 
 
 def _compare_launch(one: WalkResult, two: WalkResult, launch_a: Launch, launch_b: Launch,

@@ -1,20 +1,20 @@
-"""What a caller declares: `pow2:sa,sw` of arguments, `block:128` of a launch; where it fits.
+"""What a caller declares: `pow2:sa,sw` of arguments, `block:128` of a launch; what launches say.
 
 In: declarations as text, a program, launch facts. Out: the program under these assumptions, with
-the premise that lists them. An argument is named by its parameter's name, by its buffer's name in
-the launch facts, or by its position (`arg3`, from 0). A block size is declared of kernels whose
-text fixes none. Raises UsageError for anything else.
+the premise that lists them; why launch facts contradict a premise, declared or not. An argument is
+named by its parameter's name, by its buffer's name in the launch facts, or by its position (`arg3`,
+from 0). A block size is declared of kernels whose text fixes none. Raises UsageError otherwise.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from checker.core import Program
 from checker.errors import UsageError
-from checker.launch import Buffer, Launch, Scalar, float_bits
+from checker.launch import Argument, Buffer, Launch, Scalar, TensorMapArg, float_bits
 
 __all__ = ["assumed", "block_code", "contradicted", "positions", "sized"]
 
@@ -66,12 +66,23 @@ def sized(program: Program, block: Block | None) -> Program | None:
 
 
 def contradicted(code: str, launch: Launch) -> str:
-    """Why launch facts contradict a premise `pow2:...` or `block:...`, empty where they do not."""
+    """Why a launch's facts contradict a premise, empty where they do not."""
     block = _block(code)
     if block is not None and launch.block not in (None, block):
         return f"the block is {block_code(launch.block or block).removeprefix('block:')}"
-    if not code.startswith("pow2:"):
-        return ""
+    if code.startswith("pow2:"):
+        return _no_power_of_two(code, launch)
+    if code == "tensor-map":
+        nan = any(isinstance(arg, TensorMapArg) and arg.fill_nan for arg in launch.args)
+        return "a tensor map fills with NaN" if nan else ""
+    for form, why in _CHECKS:
+        hit = form.fullmatch(code)
+        if hit is not None:
+            return why(hit, launch.args)
+    return ""
+
+
+def _no_power_of_two(code: str, launch: Launch) -> str:
     for name in _names(code):
         index = int(name.removeprefix("arg"))
         arg = launch.args[index] if index < len(launch.args) else None
@@ -86,6 +97,43 @@ def contradicted(code: str, launch: Launch) -> str:
         if any(bits & 0x7FFFFF or not 0 < bits < 0x7F800000 for bits in held):
             return f"{name} holds something other than powers of two"
     return ""
+
+
+def _no_multiple(hit: re.Match[str], args: Sequence[Argument]) -> str:
+    for index in map(int, hit[1].split(",")):
+        value = _number(args, index)
+        if value is not None and value % int(hit[2]):
+            return f"arg{index} is {value}"
+    return ""
+
+
+def _too_long(hit: re.Match[str], args: Sequence[Argument]) -> str:
+    size, end = _number(args, int(hit[1])), _number(args, int(hit[3]))
+    held = args[int(hit[1])] if int(hit[1]) < len(args) else None
+    if hit[2]:
+        ends = held.shape[::-1] if isinstance(held, TensorMapArg) else ()
+        size = ends[int(hit[2])] if int(hit[2]) < len(ends) else None
+    return "" if size is None or end is None or size <= end else f"{size} is more than {end}"
+
+
+def _filled(hit: re.Match[str], args: Sequence[Argument]) -> str:
+    return "the flag is set" if _number(args, int(hit[1])) else ""
+
+
+def _number(args: Sequence[Argument], index: int) -> int | None:
+    """The signed number that an argument is, None where it is none."""
+    arg = args[index] if index < len(args) else None
+    if not isinstance(arg, Scalar):
+        return None
+    half = 1 << 8 * arg.size_bytes - 1
+    return (arg.bits ^ half) - half
+
+
+_CHECKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Sequence[Argument]], str]], ...] = (
+    (re.compile(r"divisible:arg(\d+(?:,\d+)*)%(\d+)"), _no_multiple),
+    (re.compile(r"tensor-ends:arg(\d+)(?:\.size(\d+))?<=arg(\d+)"), _too_long),
+    (re.compile(r"tensor-fill:arg(\d+)=0"), _filled),
+)
 
 
 def _block(text: str) -> Block | None:

@@ -52,12 +52,15 @@ PREMISES: Mapping[str, str] = {
     "same-grid": "both launches have the same grid, as a kernel reads its size",
     "same-program": "both texts are one program, instruction by instruction; what is not modelled "
     "in it gives the same bits each time it runs",
-    "tensor-ends": "a tensor that a loop reads through a tensor map, untested, is no longer than "
-    "the loop: beyond its end the tiles are zero",
+    "tensor-ends": "a tensor that a loop reads through a descriptor, untested, is no longer than "
+    "the loop: beyond its end the tiles are what they are filled with",
+    "tensor-fill": "a tensor that is passed with a flag, to fill tiles beyond its ends with zeros "
+    "or with NaN, is filled with zeros",
     "tmem-waits": "a load or store of tensor memory has ended where the text first uses what it "
     "moved",
     "tensor-map": "a tensor map describes the tensor that its parameter names, with the element "
-    "type, box and swizzle that the kernel reads and writes its tiles by",
+    "type, box and swizzle that the kernel reads and writes its tiles by, and fills them with "
+    "zeros beyond its ends",
     "unknown-target": "the text names no target; it is read as its instructions suggest",
     "wgmma-serialized": "asynchronous matrix steps behave as if each ended before the next",
     "whole-waves": "every wave of a block is full",

@@ -23,7 +23,7 @@ from checker.core import FloatMode
 from checker.tree.hashing import Hash
 from checker.tree.logic import Logic
 from checker.tree.nodes import Node, parameter_name
-from checker.tree.poly import Poly, constant
+from checker.tree.poly import Mono, Poly, constant
 
 if TYPE_CHECKING:
     from checker.tree.folds import Fold
@@ -226,7 +226,9 @@ class _Beyond:
     def _is_zero(self, node: Node, j: int, lanes: Any) -> bool:
         table = node.table
         if node.op == "int" and node.poly is not None:
-            return not node.poly.terms
+            return self._sums_to_zero(node.poly, j, lanes)
+        if node.op == "bit":
+            return self._fails(node.args[0], j, lanes)
         if node.op == "gather" and table is not None:
             return self._zero(node.args[0], j, np.unique(table[lanes]))
         if node.op == "mux" and table is not None:
@@ -236,7 +238,7 @@ class _Beyond:
             looked = table[:, lanes].reshape(-1, 2)
             return all(self._zero(a, j, np.unique(looked[looked[:, 0] == i, 1]))
                        for i, a in enumerate(node.args))
-        if node.op == "pack" or (node.op == "fcvt" and node.extra.src in _HAVE_ZERO
+        if node.op in ("pack", "extract") or (node.op == "fcvt" and node.extra.src in _HAVE_ZERO
                                  and node.extra.dst in _HAVE_ZERO):
             return all(self._zero(a, j, lanes) for a in node.args)
         if node.op == "mma":  # zeros times zeros on zero
@@ -247,14 +249,40 @@ class _Beyond:
                 self._zero(a, j, lanes) and self._fails(self.logic.negate(p), j, lanes))
         return False
 
+    def _sums_to_zero(self, poly: Poly, j: int, lanes: Any) -> bool:
+        """Tell whether an integer is 0 there: what its 0/1 atoms choose is."""
+        here = np.zeros(self.logic.forest.lanes, dtype=np.int64)
+        here[lanes] = 1
+        left = Poly(poly.width, {})
+        for mono, c in poly.terms.items():
+            asked = lanes[c[lanes] != 0] if isinstance(c, np.ndarray) else lanes
+            if any(self._zero(a, j, asked) for a in mono):
+                continue
+            chosen = tuple(a for a in mono if not self._one(a, j, asked))
+            left = left.add(Poly(poly.width, {chosen: c}).scale(here))
+        return not left.terms
+
+    def _one(self, atom: Node, j: int, lanes: Any) -> bool:
+        """Tell whether a 0/1 atom is 1 there."""
+        while atom.op == "gather":
+            assert atom.table is not None
+            lanes = np.unique(atom.table[lanes])
+            atom = atom.args[0]
+        return atom.op == "bit" and self._fails(self.logic.negate(atom.args[0]), j, lanes)
+
     def _fails(self, p: Node, j: int, lanes: Any) -> bool:
         """Tell whether a condition cannot hold there: P - s * (...) is at least what it tests."""
+        if not len(lanes):
+            return True
         if p.op == "and":
             return any(self._fails(q, j, lanes) for q in p.args)
         if p.op == "or":
             return all(self._fails(q, j, lanes) for q in p.args)
         if p.op == "lanes" and p.table is not None:
             return not bool(p.table[lanes].any())
+        told = self._told(p)
+        if told is not None:
+            return not bool((told[lanes] if isinstance(told, np.ndarray) else told).any())
         if p.op != "ge0" or p.poly is None:
             return False
         if (p, j) not in self.gaps:
@@ -262,6 +290,33 @@ class _Beyond:
             self.gaps[(p, j)] = gap.const if gap.is_const or self._ends(gap) else -1
         c = self.gaps[(p, j)]
         return bool((c[lanes] >= 0).all()) if isinstance(c, np.ndarray) else bool(c >= 0)
+
+    def _told(self, p: Node) -> Any:
+        """Return whether a test of a tensor's fill flag holds, None for any other condition.
+
+        The flag says that what lies beyond the tensor is filled with NaN. Where a tile beyond the
+        loop's end reaches there, it is taken to be zero (premise tensor-fill): the shorter steps
+        do not sum what the longer ones sum there.
+        """
+        if p.op == "not":
+            told = self._told(p.args[0])
+            return None if told is None else ~told
+        if p.op not in ("eq0", "ge0") or p.poly is None:
+            return None
+        flags = {self._flag(mono) for mono in p.poly.terms if mono}
+        if None in flags:
+            return None
+        self.ends |= {f"tensor-fill:{name}=0" for name in flags}
+        c = np.asarray(p.poly.const)
+        return c == 0 if p.op == "eq0" else c >= 0
+
+    def _flag(self, mono: Mono) -> str | None:
+        """Return a fill flag that a product holds, by name."""
+        for atom in mono:
+            name = parameter_name(atom.args[0] if atom.op == "extract" else atom)
+            if name in self.logic.forest.fills:
+                return name
+        return None
 
     def _ends(self, gap: Poly) -> bool:
         """Tell whether a gap is a parameter less a tensor's size, plus a literal.
@@ -275,7 +330,9 @@ class _Beyond:
                 gap.terms) - (() in gap.terms) != 2:
             return False
         bound, size = (parameter_name(names[c][0][0]) for c in (1, -1))
-        if bound is None or size is None or ".size" not in size or "." in bound:
+        sizes = self.logic.forest.sizes
+        if bound is None or size is None or "." in bound or not (
+                ".size" in size or size in sizes):
             return False
         self.ends.add(f"tensor-ends:{size}<={bound}")
         return True

@@ -344,6 +344,8 @@ class Forest:
         self.kept, self.max_kept = 0, 120_000_000  # hashes of (lane, context) pairs
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
         self.premises: set[str] = set()  # what index arithmetic was assumed to do
+        self.sizes: frozenset[str] = frozenset()  # parameters that are sizes of tensors,
+        self.fills: frozenset[str] = frozenset()  # and what these are filled with beyond their ends
         # parameters of which one test serves a group of elements
         self.shared: set[str] = set(self.divisible)
         self.negated: dict[Node, Node] = {}

@@ -20,6 +20,7 @@ from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.rewrite import Rewriter
 from checker.tree.rules import Floats
 from checker.tree.values import Value, Values
+from checker.walk.arguments import tensors_of
 from checker.walk.flow import Block, Flow, Loop, analyse
 from checker.walk.general import conditions, remake, settled
 from checker.walk.ints import Ints
@@ -57,6 +58,7 @@ class Engine:
         self.lanes = total if self.known_block else 1
         self.forest = Forest(self.lanes, min(max_nodes, max(60_000, MAX_CELLS // self.lanes)),
                              divisible)
+        self.forest.sizes, self.forest.fills = tensors_of(program.params)
         self.forest.deadline = time.process_time() + seconds
         self.values = Values(self.forest)
         self.logic = Logic(self.values)
