@@ -187,8 +187,13 @@ def _ask(rewriter: Rewriter, fold: Fold, chain: list[Node], m: int, ratio: int) 
 def _alike(rewriter: Rewriter, fold: Fold, chain: list[Node], m: int, ratio: int) -> bool:
     """Tell whether the j-th m operations at counter (c - j) / ratio are the same for all j."""
     scopes, operands = _scopes(rewriter, fold, ratio), _operands(fold, chain)
-    return all(_same(scopes[i // m].of(a), scopes[0].of(b)) for i in range(m, len(chain))
-               for a, b in zip(operands[i], operands[i % m], strict=True))
+
+    def alike(i: int, first: list[Node]) -> bool:
+        return all(_same(scopes[i // m].of(a), scopes[0].of(b))
+                   for a, b in zip(operands[i], first, strict=True))
+
+    return all(alike(i, operands[i % m]) or (  # a product's factors, the other way round
+        chain[i].op == "ffma" and alike(i, operands[i % m][::-1])) for i in range(m, len(chain)))
 
 
 def _same(one: Hash, two: Hash) -> bool:

@@ -44,6 +44,13 @@ UNSIZED = ("the text fixes no block size: declare it, as in `--assume block:128`
            "facts")
 
 
+#: operations that do nothing but write registers, by kind
+_REGISTERS = frozenset({"int", "pred", "float", "cvt", "move"})
+
+#: operations that read global memory, whatever becomes of what they read
+_READS = frozenset({"load", "acopy"})
+
+
 class Engine:
     """One walk over one program."""
 
@@ -204,7 +211,8 @@ class Engine:
             self.forest.spend()
             self.site = self.forest.site = op.site
             if OPS[op.name].kind == "control":
-                guard = self.guard_of(op)
+                guard = self.guard = self.guard_of(op)
+                self._written(op)
                 fails = op.name == "trap" or (
                     op.name == "branch" and self._block_at(op.attr) in self.flow.doomed)
                 doomed = op.guard is not None and block.index + 1 in self.flow.doomed
@@ -264,6 +272,8 @@ class Engine:
         self.guard = self.guard_of(op)
         if self.guard is self.forest.false:
             return
+        if OPS[op.name].kind not in _REGISTERS:
+            self._written(op)
         if self.matrix.flying and op.name != "mma" and not self.matrix.flying.isdisjoint(
                 [s for s in op.src if isinstance(s, int)]):
             self.problem("race", "a register is read while a matrix step may still write it")
@@ -272,6 +282,38 @@ class Engine:
             self.opaque(op, "no model")
             return
         handler(op)
+
+    def _written(self, op: Op) -> None:
+        """Look that what was never written decides neither whether an effect happens nor where."""
+        guard = (*conjuncts(self.state.path), *conjuncts(self.guard))
+        known = tuple(p for p in guard if not p.tainted)
+        for values, facts in ((guard, known),
+                              (self.sources(op) if op.name in _READS else (), guard)):
+            if any(self._unwritten(v, facts) for v in values):
+                self.problem("undefined", "a value that was never written decides whether or "
+                                          "where an operation takes effect")
+
+    def _unwritten(self, value: Value, known: tuple[Node, ...]) -> bool:
+        """Tell whether bits that were never written may lie below a value where `known` holds."""
+        atoms = [a for m in value.terms for a in m] if isinstance(value, Poly) else [value]
+        work = [a for a in atoms if a.tainted]
+        seen = set(work)
+        while work:
+            node = work.pop()
+            if node.op == "undef":
+                return True
+            kids = node.kids
+            if node.op == "select":
+                p, a, b = node.args
+                kids = (a,) if self.logic.implies(known, p) else \
+                    (b,) if self.logic.implies(known, self.logic.negate(p)) else kids
+            elif node.op in ("and", "or") and node.width == 1:
+                open_ = [k for k in kids if not self.logic.implies(known, self.logic.negate(k))]
+                kids = () if node.op == "and" and len(open_) < len(kids) else tuple(open_)
+            new = [k for k in kids if k.tainted and k not in seen]
+            seen.update(new)
+            work += new
+        return False
 
     def source(self, operand: int | Const) -> Value:
         """Return an operand's value."""

@@ -31,7 +31,7 @@ from checker.walk.state import GiveUp
 
 __all__ = ["walk"]
 
-_RACES = ("race", "unmodelled")
+_RACES = ("race", "undefined", "unmodelled")
 
 
 def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,

@@ -15,7 +15,7 @@ from checker.tree.nodes import Forest, Node
 from checker.tree.result import WalkResult
 from checker.tree.signature import same
 from checker.walk.run import walk
-from corpus.load import load_truth
+from corpus.load import load_set, load_truth
 
 
 @cache
@@ -84,3 +84,20 @@ def test_a_tail_of_integers_that_is_not_masked_is_no_tail(which: int) -> None:
     unbounded = wide[:at.start(1)] + "1073741824" + wide[at.end(1):]
     found = _walked(unbounded)
     assert not found.modelled or found.digest != _walked(wide).digest
+
+
+@cache
+def _rows() -> str:
+    return next(k.text for k in load_set("sm_80") if k.name ==
+                "gemm_softmax-BK32_BM32_BN128_PRECISIONieee_SOFTMAX1_s2_w4-sm_80")
+
+
+def test_factors_of_a_multiply_add_in_a_chain_have_no_order() -> None:
+    """A chain is cut into the steps of a finer loop whichever factor comes first."""
+    a, b, c = (r"%r473, ", "%r89, %r348", ", %r472;")
+    text = _rows()
+    assert text.count(f"fma.rn.f32 \t{a}{b}{c}") == 1
+    other = text.replace(a + b + c, a + "%r348, %r89" + c)
+    assert same(_walked(text), _walked(other)) == (True, ())
+    near = text.replace(a + b + c, a + "%r348, %r90" + c)
+    assert not same(_walked(text), _walked(near))[0]

@@ -188,6 +188,24 @@ def test_the_condition_of_a_choice_reaches_the_output(test: str) -> None:
     assert [f.code for f in found.findings] == ([] if test else ["undefined"])
 
 
+@pytest.mark.parametrize(("setp", "guard", "address", "sound"), [
+    ("setp.lt.u32 %p2, %r3, 6;", "%p2", "", True),
+    ("@%p1 setp.lt.u32 %p2, %r3, 6;", "%p2", "", False),
+    ("setp.lt.u32 %p2, %r3, 6;", "%p2", "@%p1", True),
+    ("setp.lt.u32 %p2, %r3, 16;", "%p2", "@%p1", False),
+    ("", "%p2", "", False),
+])
+def test_what_nobody_wrote_decides_no_load(setp: str, guard: str, address: str, sound: bool
+                                           ) -> None:
+    """Even where nothing that is stored depends on it: the load happens or not, somewhere."""
+    found = walked(text(
+        "    mul.wide.u32 %rd4, %r3, 4; add.s64 %rd8, %rd3, %rd4; setp.lt.u32 %p1, %r3, 12;\n"
+        f"    {address} add.s64 %rd5, %rd1, %rd4; {setp} mov.f32 %f1, 0f00000000;\n"
+        f"    @{guard} ld.global.f32 %f1, [%rd5];\n    @%p1 st.global.f32 [%rd8], %f1;"))
+    assert sound == all("decides" not in f.message for f in found.findings)
+    assert sound or not found.modelled
+
+
 @pytest.mark.parametrize("before", ["mov.u16 %h1, 0;", ""])
 @pytest.mark.parametrize("guard", ["%p1", "!%p1"])
 def test_a_narrow_load_under_a_guard_is_written_where_it_is_read(before: str, guard: str) -> None:
