@@ -19,7 +19,7 @@ from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, or
 from checker.tree.poly import Poly, constant
 
 __all__ = [
-    "COMPARE_BIT", "LOW_BITS", "SELECT_BIT", "UNKNOWN_BIT", "Forest", "Fuel", "Hasher",
+    "CAST_BIT", "COMPARE_BIT", "LOW_BITS", "SELECT_BIT", "UNKNOWN_BIT", "Forest", "Fuel", "Hasher",
     "Node", "choose",
     "hash_members", "hash_node", "hash_poly", "hash_poly_tag", "hash_select", "hash_step",
     "join_group", "member", "parameter_name",
@@ -27,7 +27,8 @@ __all__ = [
 
 COMPARE_BIT = 2  # a comparison lies below: its hash may depend on what sizes are shown to be
 UNKNOWN_BIT = 4  # a select lies below that may give an undefined or opaque value
-LOW_BITS = 7  # bits that stand for no symbol
+CAST_BIT = 8  # a widened sum lies below whose symbols have literals of their own in some lanes
+LOW_BITS = 15  # bits that stand for no symbol
 SELECT_BIT = 1  # a symbolic select lies below: its hash may depend on what a guard implies
 SYMMETRIC = frozenset({"fadd", "fmul", "fextremum", "fcmp_sym", "imul", "imulhi_u", "imulhi_s",
                        "pxor"})
@@ -417,13 +418,16 @@ class Forest:
             node.tainted |= kid.tainted
         if op == "select" and (args[1].tainted or args[2].tainted):
             node.deps |= UNKNOWN_BIT
+        if op in ("sext", "zext") and poly is not None and any(
+                m and isinstance(c, np.ndarray) for m, c in poly.terms.items()):
+            node.deps |= CAST_BIT
         if low is None and high is None and op not in NUMERIC:  # a bit pattern, as a number
             low, high = 0, (1 << width) - 1
         node.low, node.high, node.may_neg_zero = low, high, may_neg_zero
         node.serial = len(self.nodes) + 1
         node.site = self.site
         if fresh_bit:
-            bit = 1 << (len(self.bits) + 3)
+            bit = 1 << (len(self.bits) + LOW_BITS.bit_length())
             self.bits[bit] = node
             node.deps |= bit
         self.spend()

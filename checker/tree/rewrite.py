@@ -23,7 +23,15 @@ from checker.tree import evaluate
 from checker.tree.contexts import Contexts, each_once
 from checker.tree.hashing import Hash, agree, collapse, key
 from checker.tree.logic import Logic
-from checker.tree.nodes import COMPARE_BIT, GROUPED, LOW_BITS, SELECT_BIT, UNKNOWN_BIT, Node
+from checker.tree.nodes import (
+    CAST_BIT,
+    COMPARE_BIT,
+    GROUPED,
+    LOW_BITS,
+    SELECT_BIT,
+    UNKNOWN_BIT,
+    Node,
+)
 from checker.tree.poly import Poly, settle
 
 __all__ = ["Facts", "Pivot", "Region", "Rewriter", "Scope"]
@@ -217,7 +225,7 @@ class Scope:
         """Tell whether an atom is a widened sum that pivots change."""
         return atom.op in ("sext", "zext") and atom.poly is not None \
             and atom not in self.rewriter.symbols \
-            and (bool(atom.deps & self.rewriter.reach) or self.region.recasts(atom))
+            and (bool(atom.deps & (self.rewriter.reach | CAST_BIT)) or self.region.recasts(atom))
 
     def poly_hash(self, poly: Poly, address: bool = False) -> Hash:
         """Return the hash of a polynomial for each pair; address: of a global access."""
@@ -305,7 +313,8 @@ class Rewriter:
                 for column, speaks in self.facts.columns.items():
                     if not speaks & ~deps and (speaks or deps & UNKNOWN_BIT):
                         mask |= 1 << column
-            touched = mask or deps & self.reach or (deps & COMPARE_BIT and self.forest.shared)
+            touched = mask or deps & (self.reach | CAST_BIT) \
+                or (deps & COMPARE_BIT and self.forest.shared)
             known = self.relevant[deps] = (bool(touched), mask)
         return known
 

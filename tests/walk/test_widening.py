@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from checker.tree import same
@@ -47,22 +49,44 @@ def _in_turn(*plus: int) -> str:
         for j, c in enumerate(plus)), 16)
 
 
-def test_rows_in_lanes_and_in_registers_are_alike() -> None:
+def _anywhere(kernel: str) -> str:
+    """The same test for the tiles of all blocks: 2 * row * n + plus < m."""
+    found = kernel.replace("mad.lo.s32 %r15, %r3, 4096, %r15;", "")
+    assert found != kernel
+    return found
+
+
+def _as_it_is(kernel: str) -> str:
+    return kernel
+
+
+PLACES = pytest.mark.parametrize("place", [_as_it_is, _anywhere])
+
+
+@PLACES
+def test_rows_in_lanes_and_in_registers_are_alike(place: Callable[[str], str]) -> None:
     """A literal in row 0, ext(2 * n + 2) + 1 in row 1, ext(4 * n) + 3 in row 2."""
-    assert equal(_side_by_side(), _in_turn(3, 3, 3, 3))
+    assert equal(place(_side_by_side()), place(_in_turn(3, 3, 3, 3)))
 
 
+@PLACES
 @pytest.mark.parametrize("plus", [(2, 3, 3, 3), (3, 4, 3, 3), (3, 3, 2, 3), (3, 3, 3, 1)])
-def test_another_literal_in_one_row_shows(plus: tuple[int, ...]) -> None:
-    found = walked(_in_turn(*plus))
+def test_another_literal_in_one_row_shows(plus: tuple[int, ...], place: Callable[[str], str]
+                                          ) -> None:
+    found = walked(place(_in_turn(*plus)))
     assert found.modelled
-    assert not same(walked(_side_by_side()), found)[0]
+    assert not same(walked(place(_side_by_side())), found)[0]
 
 
-def test_what_may_wrap_is_not_taken_out() -> None:
+def test_the_block_in_a_widened_sum_shows() -> None:
+    assert not same(walked(_side_by_side()), walked(_anywhere(_side_by_side())))[0]
+
+
+@PLACES
+def test_what_may_wrap_is_not_taken_out(place: Callable[[str], str]) -> None:
     """2 * n + 3 < m is no test of 2 * n < m - 3: 2 * n + 2 may have wrapped already."""
     plus = "add.s32 %r15, %r14, 3;"
-    inside = _side_by_side()
+    inside = place(_side_by_side())
     outside = inside.replace(plus, "add.s32 %r15, %r14, 0;\n    sub.s32 %r6, %r5, 3;").replace(
         "%r15, %r5;", "%r15, %r6;")
     assert walked(inside).modelled
