@@ -59,6 +59,11 @@ RULES: dict[str, Rule] = {r.name: r for r in (
          "both round the same real number once"),
     Rule("round-widened", "round(widen(h)) = h", "widen exact, same type, denormals kept, no clamp",
          "h is representable"),
+    Rule("half-through-single", "round(widen(a) + widen(b)) = a + b; round(widen(a) * widen(b)) = "
+         "a * b for a, b in f16 or bf16", "f32 sum or product and rounding to nearest, one type, "
+         "denormals kept, no clamp",
+         "24 >= 2 * 11 + 2 bits, and no exponent leaves f32's range but for products of two bf16: "
+         "these have 16 bits, exact down to half of the smallest bf16, and round to 0 below"),
     Rule("convert-choice", "convert(c ? x : literal) = c ? convert(x) : convert(literal)", "any",
          "a conversion is a function of its operand"),
     Rule("widen-bf16", "widen(bf16 h) = h << 16", "denormals kept", "bf16 is the top of f32"),
@@ -343,6 +348,10 @@ class Floats:
             if back is not None:
                 self.used.add("round-widened")
                 return back
+            half = self._through_single(conv, node)
+            if half is not None:
+                self.used.add("half-through-single")
+                return half
         if conv.src in SIGN:
             folded = self._folded("fcvt", conv, (node,), conv.dst)
             if folded is not None:
@@ -375,6 +384,47 @@ class Floats:
                 return self.forest.gather(nodes[0], x.table) if x.op == "gather" \
                     else self.forest.mux(x.table, nodes)
         return None
+
+    def _through_single(self, conv: Conv, x: Node) -> Node | None:
+        """Return a rounded f32 sum or product of two widened halves as that of the halves."""
+        if x.op == "fneg" and x.attr == "f32":
+            inner = self._through_single(conv, x.args[0])
+            return None if inner is None else self.negate(inner, conv.dst)
+        if x.op not in ("fadd", "fmul") or x.attr != mode_text(FloatMode("f32")) \
+                or conv.src != "f32" or conv.dst not in ("f16", "bf16") or conv.rnd != "rn":
+            return None
+        halves = [self._as_half(conv, a) for a in x.args]
+        if None in halves:
+            return None
+        return self.op(x.op, FloatMode(conv.dst), [h for h in halves if h is not None])
+
+    def _as_half(self, conv: Conv, x: Node, depth: int = 8) -> Node | None:
+        """Return the value of a narrower type that an f32 value is exactly, None where unknown."""
+        back = self._narrow_again(conv, x)
+        if back is not None or not depth:
+            return back
+        bits = self.literal(x)
+        if bits is not None:
+            narrow = self._folded("fcvt", conv, (x,), conv.dst)
+            wide = narrow and self._folded("fcvt", Conv(conv.dst, "f32"), (narrow,), "f32")
+            return narrow if wide is x else None
+        if x.op not in ("fneg", "fabs", "fmax", "fmin", "gather", "mux", "select") \
+                or (x.op in ("fneg", "fabs") and x.attr != "f32"):  # one that flushes
+            return None
+        picks = x.op == "select"
+        halves = [self._as_half(conv, a, depth - 1) for a in x.args[picks:]]
+        inside = [h for h in halves if h is not None]
+        if len(inside) < len(halves):
+            return None
+        if picks:
+            return self.values.node(self.values.select(x.args[0], *inside, 16))
+        if x.op == "fneg":
+            return self.negate(inside[0], conv.dst)
+        if x.table is not None:
+            return self.forest.gather(inside[0], x.table) if x.op == "gather" \
+                else self.forest.mux(x.table, inside)
+        mode = FloatMode(conv.dst, nan="num" if x.op == "fabs" else x.attr.split(".")[1])
+        return self.op(x.op, mode, inside)
 
     def approx(self, attr: Approx, args: Sequence[Node]) -> Node:
         """Return an approximation: equal only to itself on the same unit."""

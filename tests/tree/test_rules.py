@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from checker.arith.ops import apply
 from checker.core import Compare, Conv, FloatMode
 from checker.tree.logic import Logic
 from checker.tree.nodes import Forest, Node
@@ -231,6 +232,82 @@ def test_conversions(kit: Kit) -> None:
     assert inside is outside
     added = kit.floats.convert(up, kit.op("fadd", h, g, mode=half))
     assert added is not kit.op("fadd", kit.floats.convert(up, h), kit.floats.convert(up, g))
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("name", ["fadd", "fmul"])
+def test_halves_are_added_and_multiplied_through_singles(kit: Kit, kind: str, name: str) -> None:
+    down, half = Conv("f32", kind, "rn"), FloatMode(kind)
+    h, g = kit.leaf("h", 16), kit.leaf("g", 16)
+
+    def wide(x: Node, of: str = kind) -> Node:
+        return kit.values.node(kit.floats.convert(Conv(of, "f32"), x))
+
+    def rounded(conv: Conv, *args: Node, mode: FloatMode = F32) -> Node:
+        return kit.values.node(kit.floats.convert(conv, kit.op(name, *args, mode=mode)))
+
+    x, y = wide(h), wide(g)
+    here = kit.op(name, h, g, mode=half)
+    assert rounded(down, x, y) is here
+    assert rounded(down, kit.op("fneg", x), y) is kit.op(
+        name, kit.op("fneg", h, mode=half), g, mode=half)
+    assert rounded(down, kit.op("fmax", x, kit.lit(0)), y) is kit.op(
+        name, kit.op("fmax", h, kit.forest.literal(16, 0), mode=half), g, mode=half)
+    p = kit.forest.make("p", width=1)
+    masked = kit.values.node(kit.values.select(p, x, kit.lit(1.5), 32))
+    literal = kit.values.node(kit.floats.convert(down, kit.lit(1.5)))
+    assert rounded(down, masked, y) is kit.op(
+        name, kit.values.node(kit.values.select(p, h, literal, 16)), g, mode=half)
+    # near misses: another type, operand, rounding, clamp or mode, a value between, three operands
+    other = "bf16" if kind == "f16" else "f16"
+    single = kit.leaf("a")
+    assert rounded(down, wide(h, other), wide(g, other)) is not here
+    assert rounded(Conv("f32", other, "rn"), x, y).op == "fcvt"
+    for apart in (single, kit.lit(0.1), kit.lit(1e30 if kind == "f16" else 1.0039062),
+                  kit.op("fmax", x, single), kit.op("fadd", x, y), kit.op("fabs", x, mode=FTZ),
+                  kit.op("fneg", x, mode=FTZ)):
+        assert rounded(down, x, apart).op == "fcvt"
+    for conv in (Conv("f32", kind, "rz"), Conv("f32", kind, "rn", satfinite=True),
+                 Conv("f32", kind, "rn", relu=True), Conv("f32", kind, "rn", denorm="flush")):
+        assert rounded(conv, x, y).op == "fcvt"
+    for mode in (FTZ, FloatMode("f32", rnd="rz"), FloatMode("f32", saturate=True)):
+        assert rounded(down, x, y, mode=mode).op == "fcvt"
+    fused = kit.values.node(kit.floats.convert(down, kit.op("ffma", x, y, x)))
+    assert fused is not kit.op("ffma", h, g, h, mode=half)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("name", ["fadd", "fmul"])
+def test_halves_through_singles_on_many_values(kind: str, name: str) -> None:
+    """Against the exact result in f64, rounded once; products of two bf16 near the smallest, too.
+
+    A product has at most 22 bits and an f64 sum of two f16 is exact; a sum of two bf16 far apart
+    is rounded to odd, so that the second rounding sees which side it lies on.
+    """
+    rng = np.random.default_rng(5)
+    bits = np.concatenate([rng.integers(0, 1 << 16, 60_000), np.arange(0, 400),
+                           np.arange(0x1F00, 0x2100), np.arange(0x9F80, 0xA080)])
+    a = bits.astype(np.uint16)
+    b = rng.permutation(a)
+
+    def wide(x: np.ndarray) -> np.ndarray:
+        if kind == "f16":
+            return x.view(np.float16).astype(np.float32)
+        return (x.astype(np.uint32) << 16).view(np.float32)
+
+    x, y = wide(a), wide(b)
+    with np.errstate(all="ignore"):
+        once = x + y if name == "fadd" else x * y
+        p, q = x.astype(np.float64), y.astype(np.float64)
+        exact = p + q if name == "fadd" else p * q
+        lost = (p - (exact - (exact - p))) + (q - (exact - p)) if name == "fadd" else p * 0
+    odd = exact.view(np.int64)
+    apart = (lost != 0) & np.isfinite(exact) & np.isfinite(lost) & (odd & 1 == 0)
+    odd = np.where(apart, odd + np.where((lost > 0) == (exact > 0), 1, -1), odd)
+    through = apply("fcvt", Conv("f32", kind, "rn"), once.view(np.uint32))
+    direct = apply("fcvt", Conv("f64", kind, "rn"), odd.view(np.uint64))
+    number = ~np.isnan(once)
+    assert bool((through[number] == direct[number]).all())
 
 
 def test_widening_keeps_extrema() -> None:
