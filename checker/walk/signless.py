@@ -1,8 +1,8 @@
 """Values up to the sign of a zero: all that a power of two looks at, 2**-0 being 2**+0.
 
 In: the argument of 2**x. Out: one in which loops of multiply-adds take one step an iteration, a
-masked tail dropped with it. Such a tail adds +0 * +0 and turns -0 into +0, nothing else; sums,
-products, extrema and choices of values that differ in the sign of zeros differ in no more
+masked tail dropped with it, and nothing is added to a zero. Such a tail adds +0 * +0 and turns -0
+into +0, nothing else, as x + 0 does; sums, products, extrema and choices of values that differ in the sign of zeros differ in no more
 themselves (an infinity times a zero is NaN for both).
 """
 
@@ -15,6 +15,7 @@ from checker.tree.chains import one_step
 from checker.tree.folds import closed_folds
 from checker.tree.nodes import Node
 from checker.tree.rewrite import Rewriter
+from checker.tree.rules import SIGN
 from checker.walk.general import rebuild, remake
 
 if TYPE_CHECKING:
@@ -49,9 +50,16 @@ class Signless:
             return node if fold is node.extra else closed_folds(
                 self.engine.forest, self.rewriter, [fold])[0]
         kids = self._inside(node)
-        made = [self.memo[k] for k in kids]
-        if all(m is k for m, k in zip(made, kids, strict=True)):
+        if not kids:
             return node
+        made = [self.memo[k] for k in kids]
         if node.op == "select":
             made = [node.args[0], *made]
+        if node.op == "fadd" and node.extra.denorm == "keep" \
+                and not (node.extra.saturate or node.extra.relu):
+            for x, zero in (made, made[::-1]):
+                if self.engine.floats.literal(zero) in (0, SIGN[node.extra.type]):
+                    return x
+        if all(m is k for m, k in zip(made, node.args, strict=True)):
+            return node
         return remake(self.engine, node, made, node.poly)

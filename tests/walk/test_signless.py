@@ -79,3 +79,19 @@ def test_a_running_power_keeps_its_steps() -> None:
     inside = "fma.rn.f32 %f2, %f1, %f3, %f2;\n    " + POWER
     assert not same(walked(_products(1, "", step=inside)),
                     walked(_products(2, "", step=inside)))[0]
+
+
+ZERO = "sub.rn.f32 %f2, 0f00000000, %f2;"
+
+
+def test_a_zero_less_a_value_is_its_negative_before_a_power_of_two() -> None:
+    after = "mul.rn.f32 %f2, %f2, 0f3FB8AA3B;\n    "
+    less, negative = f"{ZERO}\n    {after}", f"neg.f32 %f2, %f2;\n    {after}"
+    assert equal(_products(1, less + POWER), _products(1, negative + POWER))
+    for other in ("", "rcp.rn.f32 %f2, %f2;\n    " + POWER):
+        assert not same(walked(_products(1, less + other)),
+                        walked(_products(1, negative + other)))[0]
+    for near in (ZERO.replace("0f0", "0f3"), ZERO.replace("rn", "rn.ftz"),
+                 ZERO.replace("rn", "rn.sat")):
+        assert not same(walked(_products(1, f"{near}\n    {after}{POWER}")),
+                        walked(_products(1, negative + POWER)))[0]
