@@ -19,7 +19,8 @@ from checker.tree.values import Value, Values, unsigned
 __all__ = ["Logic", "conjuncts", "size_of"]
 
 _SIZES = frozenset({"param", "imin_s", "imax_s"})
-_STARTS = _SIZES | {"sreg", "iop"}  # where a part of a size begins: a product of such
+# where a part of a size begins: a product of such
+_STARTS = _SIZES | {"sreg", "iop", "imulhi_s", "imulhi_u"}
 _FLIP = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
@@ -65,17 +66,19 @@ class Logic:
             if len(mono) != 1 or mono[0].op != "sext" or mono[0].poly is None:
                 continue
             inner = mono[0].poly
-            sizes = [m for m in inner.terms if m and not all(a.op == "kappa" for a in m)]
-            if len(sizes) != 1 or len(inner.terms) == 1 \
-                    or isinstance(inner.terms[sizes[0]], np.ndarray) \
-                    or not ((_is_size(sizes[0]) and inner.terms[sizes[0]] == 1)
-                            or _is_start(sizes[0])) \
-                    or any(_size(v) > 1 << 20 for m, v in inner.terms.items()):
+            sizes = {m: v for m, v in inner.terms.items()
+                     if m and not all(a.op == "kappa" for a in m)}
+            if not sizes or len(inner.terms) == len(sizes) \
+                    or any(isinstance(v, np.ndarray) for v in sizes.values()) \
+                    or any(_size(v) > 1 << 20 for v in inner.terms.values()):
                 continue
-            size = self.values.cast("sext", Poly(inner.width, {sizes[0]: inner.terms[sizes[0]]}),
-                                    inner.width)
+            only = next(iter(sizes.items())) if len(sizes) == 1 else None
+            if not all(map(_is_start, sizes)) \
+                    and not (only is not None and _is_size(only[0]) and only[1] == 1):
+                continue
+            size = self.values.cast("sext", Poly(inner.width, sizes), inner.width)
             apart = Poly(0, {(size,): 1, **{m: v for m, v in inner.terms.items()
-                                            if m != sizes[0]}})
+                                            if m not in sizes}})
             self.forest.premises.add("no-index-wrap")
             out = out.sub(Poly(0, {mono: c})).add(apart.scale(c))
         return out
@@ -395,8 +398,8 @@ def _is_size(mono: tuple[Node, ...]) -> bool:
 
 def _is_start(mono: tuple[Node, ...]) -> bool:
     """Tell whether a product is where a block's part begins: block indices times sizes."""
-    return len(mono) > 1 and all(a.op in _STARTS and a.uniform for a in mono) \
-        and any(a.op == "sreg" for a in mono)
+    return len(mono) > 1 and any(a.op == "sreg" for a in mono) and all(a.uniform and (
+        a.op in _STARTS or (a.op == "extract" and a.args[0].op in _STARTS)) for a in mono)
 
 
 def _size(c: Any) -> int:

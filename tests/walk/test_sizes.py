@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 
 from checker.api import program_of
@@ -19,8 +20,8 @@ from corpus.load import load_truth
 from tests.walk.kernels import equal, text, walked
 
 
-def _makers() -> tuple[Forest, Values, Logic, Ints]:
-    forest = Forest(1)
+def _makers(lanes: int = 1) -> tuple[Forest, Values, Logic, Ints]:
+    forest = Forest(lanes)
     values = Values(forest)
     logic = Logic(values)
     return forest, values, logic, Ints(values, logic)
@@ -151,3 +152,32 @@ def _truth(family: str, name: str) -> WalkResult:
 ])
 def test_counted_blocks_of_k_leave_no_trace(family: str, one: str, two: str) -> None:
     assert same(_truth(family, one), _truth(family, two)) == (True, ())
+
+
+def test_where_a_blocks_part_begins_plus_a_literal_does_not_wrap() -> None:
+    """start + 1 < n is ext(start) + 1 < n; start: a block index times a third of a size."""
+    forest, values, logic, _ints = _makers(4)
+    whole = {"width": 32, "low": -(1 << 31), "high": (1 << 31) - 1}
+    n = forest.make("param", "0+0", **whole)
+    block = forest.make("sreg", "ctaid.z", width=32, low=0, high=65535)
+    third = forest.make("imulhi_s", "imulhi_s.32", **whole,
+                        args=(n, forest.literal(32, 1431655766)))
+    sign = forest.make("extract", "31", width=1, args=(third,), low=0, high=1)
+    element = forest.make("load", "", width=32, low=0, high=(1 << 32) - 1,
+                          poly=Poly(64, {(n,): 4}))
+    ahead = Poly(32, {(): 1})
+
+    def told_apart(start: Poly) -> bool:
+        inside = logic.compare("lt", True, 32, start.add(ahead), Poly(32, {(n,): 1}))
+        outside = values.sext(Poly(32, {(n,): 1}), 32, 0).sub(
+            values.sext(start, 32, 0)).add(Poly(0, {(): -2}))
+        return inside is not logic.at_least_zero(outside)
+
+    part = Poly(32, {(block, third): 1, (block, sign): 1})
+    assert not told_apart(part)
+    assert not told_apart(part.scale(32))
+    lanes = np.arange(forest.lanes, dtype=np.int64)
+    for other in (Poly(32, {(third,): 1, (sign,): 1}), part.scale((1 << 21) + 1),
+                  part.scale(lanes), part.add(Poly(32, {(n,): 1})), Poly(32, {(block, element): 1}),
+                  part.add(Poly(32, {(block, element): 1}))):
+        assert told_apart(other)
