@@ -343,7 +343,7 @@ def comparison_terms(scope: Scope, poly: Poly) -> Terms:
         if mono and not (len(mono) == 1 and parameter_name(mono[0]) == bound):
             if den != 1 or isinstance(factor, np.ndarray) or not _whole(mono):
                 return found
-            step = math.gcd(step, factor)
+            step = math.gcd(step, factor << _zeros(mono))
     if bound is None or step == 1 or found.get((), (0, 1))[1] != 1:
         return found
     tested = -1 - _literal(found)
@@ -360,6 +360,12 @@ def _is(factor: Any, value: int) -> bool:
 def _whole(mono: tuple[Node, ...]) -> bool:
     """Tell whether a product is an integer whose multiples of a step are what they seem."""
     return all(a.op in ("kappa", "y", "sreg", "trips", "sext", "zext", "param") for a in mono)
+
+
+def _zeros(mono: tuple[Node, ...]) -> int:
+    """Return how many low bits of a widened sum are zero for certain, whatever stands beside it."""
+    return max((min(a.poly.tz(), MAX_SHARED) for a in mono
+                if a.op in ("sext", "zext") and a.poly is not None), default=0)
 
 
 def _literal(found: Terms) -> Any:

@@ -16,10 +16,11 @@ from tests.walk.kernels import equal, text, walked
 
 
 def _rows(shift: tuple[int, ...] = (0, 4, 8, 12), wide: bool = True, step: int = 16,
-          row: tuple[int, ...] = (0, 4, 8, 12)) -> str:
+          row: tuple[int, ...] = (0, 4, 8, 12), start: int = 0) -> str:
     """Sums b[k + t / 8 + row] for k = 0, step, ..., each tested at k + t / 8 + shift.
 
     wide: a vector of a is tested for its first element, so that n is a multiple of something.
+    start: k begins at so many times n times the block's number.
     """
     load = "ld.global.v4.f32 {%f4, %f5, %f6, %f7}, [%rd12];" if wide else \
         "ld.global.f32 %f4, [%rd12];"
@@ -45,6 +46,8 @@ def _rows(shift: tuple[int, ...] = (0, 4, 8, 12), wide: bool = True, step: int =
     @%p2 bra $done;
 $loop:
     add.s32 %r12, %r13, %r10;
+    mul.lo.s32 %r23, %r3, {start};
+    mad.lo.s32 %r12, %r23, %r1, %r12;
     add.s32 %r14, %r13, %r11;
     setp.lt.s32 %p4, %r14, %r1;
     mul.wide.s32 %rd10, %r14, 4;
@@ -84,6 +87,20 @@ def test_a_test_of_another_group_stays(twin: str) -> None:
 def test_groups_that_the_counter_does_not_keep_apart() -> None:
     own, shared = _rows(step=20), _rows(step=20, shift=(0, 0, 8, 8))
     assert not same(walked(own), walked(shared))[0]
+
+
+def test_groups_of_a_block_that_begins_at_a_multiple() -> None:
+    own = _rows(start=48)
+    assert equal(own, _rows(start=48, shift=(0, 0, 0, 0)))
+    assert "divisible:arg3%16" in walked(own).premises
+    assert equal(_rows(start=8), _rows(start=8, shift=(0, 0, 8, 8)))
+    for start, shift in ((48, (0, 0, 0, 16)), (40, (0, 0, 0, 0)), (1, (0, 0, 8, 8)),
+                         (0, (0, 4, 8, 12))):
+        found = walked(_rows(start=start, shift=shift))
+        assert found.modelled
+        assert not same(walked(own), found)[0]
+        if start:
+            assert not same(walked(_rows(start=start)), found)[0]
 
 
 def test_without_a_vector_a_shared_test_is_a_mistake() -> None:
