@@ -396,12 +396,12 @@ def _signature_from(data: Mapping[str, Any]) -> Signature:
 
 
 def examine(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] | None = None,
-            divisible: Sequence[str] = ()) -> Examined:
+            divisible: Sequence[str] = (), static: bool = False) -> Examined:
     """Sign one kernel and, where it has launch facts, replay it at each launch.
 
     known: replays to share, by static signature (else by program) and launch. divisible: sizes to
     take for multiples of 16 (`look_again`); the signature is one under that premise, and nothing
-    is replayed.
+    is replayed. static: nothing is replayed, the launches say how large the blocks are.
     """
     walked = _walked(kernel.text, kernel.isa, kernel.kernel, kernel.name,
                      divisible=tuple(divisible), block=_block_of(kernel.launches))
@@ -416,7 +416,7 @@ def examine(kernel: KernelInput, *, known: dict[tuple[str, ...], ReplayResult] |
     reasons = _refusals(signed, "this")
     found = Examined(kernel.name, signed, parameters, shapes, (), _text_digest(walked.program),
                      tuple(sorted(premises)), tuple(reasons), shows=walked.shows)
-    if reasons or divisible:
+    if reasons or divisible or static:
         return found
     name = (signed.text, *shapes) if signed.modelled else (_text_digest(walked.program),)
     runs = _runs(walked.program, kernel.launches, name, known)

@@ -417,7 +417,7 @@ class Floats:
         if len(inside) < len(halves):
             return None
         if picks:
-            return self.values.node(self.values.select(x.args[0], *inside, 16))
+            return self.values.node(self.values.select(x.args[0], inside[0], inside[1], 16))
         if x.op == "fneg":
             return self.negate(inside[0], conv.dst)
         if x.table is not None:

@@ -2,8 +2,8 @@
 
 In: the argument of 2**x. Out: one in which loops of multiply-adds take one step an iteration, a
 masked tail dropped with it, and nothing is added to a zero. Such a tail adds +0 * +0 and turns -0
-into +0, nothing else, as x + 0 does; sums, products, extrema and choices of values that differ in the sign of zeros differ in no more
-themselves (an infinity times a zero is NaN for both).
+into +0, nothing else, as x + 0 does; sums, products, extrema and choices of values that differ in
+the sign of zeros differ in no more themselves (an infinity times a zero is NaN for both).
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _tally_group(row: Tally, members: Sequence[tuple[Job, Found]]) -> None:
     drawn = [job.digests for job, _ in sound]
     true = [(job.digests, f.part) for job, f in sound]
     # A kernel without a proof is a class of its own.
-    static = [f.signature if f.modelled else f"alone {i}" for i, (_, f) in enumerate(sound)]
+    static = [_static_key(f, i) for i, (_, f) in enumerate(sound)]
     launch = [_launch_key(f, i) for i, (_, f) in enumerate(sound)]
     row.bytes_classes += len(set(drawn))
     row.refined += len(set(true))
@@ -107,12 +107,16 @@ def _tally_group(row: Tally, members: Sequence[tuple[Job, Found]]) -> None:
 def _false_merges(row: Tally, members: Sequence[tuple[Job, Found]]) -> None:
     """Merged by a key although the bytes of the hardware, or a witness, differ."""
     true = [(job.digests, f.part) for job, f in members]
-    static = [f.signature if f.modelled else f"alone {i}" for i, (_, f) in enumerate(members)]
+    static = [_static_key(f, i) for i, (_, f) in enumerate(members)]
     row.false_static += _merged(row, "static", members, static, true)
     for at in range(len(members[0][0].digests)):
         maps = [f.maps[at] or f"alone {i}" for i, (_, f) in enumerate(members)]
         row.false_launch += _merged(row, f"launch {at}", members, maps,
                                     [job.digests[at] for job, _ in members])
+
+
+def _static_key(found: Found, number: int) -> str:
+    return found.static_class or (found.signature if found.modelled else f"alone {number}")
 
 
 def _launch_key(found: Found, number: int) -> str:

@@ -27,6 +27,7 @@ from checker.errors import SamebitsError
 from checker.launch import Launch
 from checker.replay import ReplayResult, replay
 from checker.replay.hashing import TAG
+from checker.results import KernelInput
 from corpus.campaigns.common import Options, keep
 from corpus.campaigns.tally import HEADER, Tally, cells, tally, total
 from corpus.device import POISON
@@ -67,8 +68,10 @@ class Job:
 class Found:
     """What samebits says of one job. ``maps``: a digest for each launch, empty where it refused.
 
-    defect: a replay found a race or another defect: such a kernel is equal to nothing.
-    part: which part of its class of bytes witnesses put it in (``corpus.campaigns.excess``).
+    static_class: the class that a partition without launches puts it in, second look included;
+    empty: none but its own. defect: a replay found a race or another defect: such a kernel is equal
+    to nothing. part: which part of its class of bytes witnesses put it in
+    (``corpus.campaigns.excess``).
     """
 
     name: str
@@ -89,6 +92,15 @@ class Found:
     moved_below: tuple[str, ...] = ()
     defect: bool = False
     part: int = 0
+    static_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What one job gave, and what a partition without launches is made of."""
+
+    found: Found
+    examined: api.Examined | None = None
 
 
 def jobs_of(records: Iterable[TruthRecord], draws: int, launches: int = 99) -> list[Job]:
@@ -122,12 +134,12 @@ def spread(jobs: Sequence[Job], count: int) -> list[Job]:
             for i in range(room[name])]
 
 
-def judge(job: Job) -> Found:
+def judge(job: Job) -> Judged:
     """Sign, replay and, for some draws, reproduce one job."""
     moved = tuple(how for how, digests in job.below if digests != job.digests)
     start = time.perf_counter()
     try:
-        signed = api.sign(job.text, isa=job.isa, launches=job.launches) if job.static else None
+        examined = api.examine(_kernel(job), static=True) if job.static else None
         static_ms = (time.perf_counter() - start) * 1e3
         program = api.program_of(job.text, isa=job.isa)
         start, maps, reasons, defect = time.perf_counter(), [], [], False
@@ -145,18 +157,62 @@ def judge(job: Job) -> Found:
         launch_ms = (time.perf_counter() - start) * 1e3 / max(1, len(job.launches))
         right, wrong, refused = _bytes(program, job) if job.draws and all(maps) else (0, (), "")
     except SamebitsError as error:
-        return silent(job, f"error: {error}", moved)
+        return Judged(silent(job, f"error: {error}", moved))
     found = Found(job.name, job.producer, job.family, job.group, "", False, tuple(maps),
                   tuple(sorted(result.premises)), tuple(dict.fromkeys(reasons))[:4],
                   job.text.count("\n"), static_ms, launch_ms, right, wrong, refused, moved,
                   defect)
-    if signed is None:
-        return found
+    if examined is None:
+        return Judged(found)
+    signed = examined.signature
     why = [f"opaque: {o.text}" for o in signed.opaque if o.reaches_output]
     why += [f"{f.code}: {f.message}" for f in signed.findings]
-    return replace(found, signature=signed.text, modelled=signed.modelled,
-                   premises=tuple(sorted({*signed.premises, *result.premises})),
-                   reasons=tuple(dict.fromkeys([*reasons, *why]))[:4])
+    return Judged(replace(found, signature=signed.text, modelled=signed.modelled,
+                          premises=tuple(sorted({*signed.premises, *result.premises})),
+                          reasons=tuple(dict.fromkeys([*reasons, *why]))[:4]), examined)
+
+
+def _kernel(job: Job, name: str = "") -> KernelInput:
+    return KernelInput(name or job.name, job.text, job.isa, launches=job.launches)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A second look at a job, with these sizes taken for multiples."""
+
+    number: int
+    job: Job
+    divisible: tuple[str, ...]
+
+
+def look(task: Look) -> api.Examined | None:
+    """What a second look says of a job; None: nothing."""
+    try:
+        return api.examine(_kernel(task.job), divisible=task.divisible)
+    except SamebitsError:
+        return None
+
+
+def static_classes(jobs: Sequence[Job], judged: Sequence[Judged], workers: int) -> list[Found]:
+    """Put each job into the class that a partition without launches forms, inside its group."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    items: dict[str, list[tuple[KernelInput, api.Examined]]] = defaultdict(list)
+    for number, (job, one) in enumerate(zip(jobs, judged, strict=True)):
+        if one.examined is not None:
+            groups[job.group].append(number)
+            items[job.group].append((_kernel(job, str(number)), one.examined))
+    looks = [Look(groups[name][at], jobs[groups[name][at]], sizes)
+             for name, those in items.items()
+             for at, sizes in api.look_again([e for _, e in those], static=True).items()]
+    again = {task.number: answer for task, answer in run_all(look, looks, workers, seconds=300)
+             if isinstance(answer, api.Examined)}
+    found = [one.found for one in judged]
+    for name, members in groups.items():
+        second = {at: again[n] for at, n in enumerate(members) if n in again}
+        for number, formed in enumerate(api.classify(items[name], again=second).classes):
+            for n in map(int, formed.members):
+                found[n] = replace(found[n], static_class=f"{name} {number}")
+    return found
 
 
 def _by_values(program: Any, facts: dict[str, Any], at: int, refused: ReplayResult, draws: int
@@ -239,20 +295,25 @@ def measure(count: int, only: str, workers: int | None, draws: int, *, bytes_eve
               for i, j in enumerate(spread(everything, count))]
     # A fixed shuffle, so that a run that ends early has something of each family.
     chosen.sort(key=lambda j: digest("u8", np.frombuffer(j.name.encode(), np.uint8)))
-    start, judged = time.monotonic(), []
+    start = time.monotonic()
+    jobs: list[Job] = []
+    judged: list[Judged] = []
+    workers = workers or os.cpu_count() or 1
     columns = (TextColumn("truth"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         shown = bar.add_task("", total=len(chosen))
-        for job, found in run_all(judge, chosen, workers or os.cpu_count() or 1, seconds=300):
-            if isinstance(found, Lost):
-                found = silent(job, f"lost: {found.reason}", ())
-            judged.append((job, found))
+        for job, one in run_all(judge, chosen, workers, seconds=300):
+            if isinstance(one, Lost):
+                one = Judged(silent(job, f"lost: {one.reason}", ()))
+            jobs.append(job)
+            judged.append(one)
             bar.advance(shown)
             if time.monotonic() - start > seconds:
                 break
+    found = static_classes(jobs, judged, workers)
     if out is not None:
-        write_lines(out, [asdict(found) for _, found in judged], 6)
-    return tally([job for job, _ in judged], [found for _, found in judged])
+        write_lines(out, [asdict(one) for one in found], 6)
+    return tally(jobs, found)
 
 
 def recall(path: Path) -> tuple[list[Job], list[Found]]:

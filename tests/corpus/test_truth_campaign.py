@@ -5,11 +5,23 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from checker import api
+from checker.results import KernelInput
 from corpus.campaigns.tally import tally, total
-from corpus.campaigns.truth import Found, Job, jobs_of, judge, recall, spread
+from corpus.campaigns.truth import (
+    Found,
+    Job,
+    Judged,
+    jobs_of,
+    judge,
+    recall,
+    spread,
+    static_classes,
+)
 from corpus.load import load_truth
 from corpus.pack import write_lines
 from corpus.status import bars, page, scatter
+from tests.test_second_look import SCALAR, VECTOR
 
 
 def job(name: str, *digests: tuple[str, ...], deterministic: bool = True) -> Job:
@@ -79,10 +91,10 @@ def test_bytes_that_move_below_the_text_need_the_premise() -> None:
 
 def test_a_real_record_is_judged_and_its_bytes_reproduced(tmp_path: Path) -> None:
     jobs = spread(jobs_of(load_truth("splitk_reduce"), 3), 2)
-    results = [judge(j) for j in jobs]
+    results = [judge(j).found for j in jobs]
     assert all(r.bytes_right == 3 and not r.bytes_wrong for r in results)
     wrong = replace(jobs[0], digests=tuple(("0" * 16,) * 20 for _ in jobs[0].digests))
-    assert len(judge(wrong).bytes_wrong) == 3
+    assert len(judge(wrong).found.bytes_wrong) == 3
     write_lines(tmp_path / "found.jsonl.xz", [asdict(r) for r in results], 1)
     again, same = recall(tmp_path / "found.jsonl.xz")
     assert same == results
@@ -115,8 +127,27 @@ def test_a_kernel_with_a_defect_is_in_no_class_but_may_be_merged_wrongly() -> No
     assert row.false_static == 3
 
 
+def test_static_classes_are_those_of_a_partition_without_launches() -> None:
+    """A second look joins; a signature alone would keep apart, and so does another group."""
+    jobs = [replace(job(name, ("1",)), text=text, launches=(), group=group)
+            for name, text, group in (("a", VECTOR, "f/1"), ("b", SCALAR, "f/1"),
+                                      ("c", SCALAR, "f/2"))]
+    judged = []
+    for one in jobs:
+        examined = api.examine(KernelInput(one.name, one.text), static=True)
+        judged.append(Judged(found(one.name, examined.signature.text, "m"), examined))
+    results = static_classes(jobs, judged, 1)
+    assert results[0].signature != results[1].signature == results[2].signature
+    assert results[0].static_class == results[1].static_class != results[2].static_class
+    (row,) = tally(jobs[:2], results[:2])
+    assert (row.static_classes, row.static_proved) == (1, 1)
+    (row,) = tally([jobs[0], replace(jobs[1], digests=(("2",),))], results[:2])
+    assert row.false_static == 1
+
+
 def test_integers_of_the_draws_are_the_launch_facts_of_what_depends_on_data() -> None:
     jobs = [replace(j, static=False) for j in spread(jobs_of(load_truth("histogram"), 0), 2)]
-    results = [judge(replace(j, launches=j.launches[1:2], digests=j.digests[1:2])) for j in jobs]
+    results = [judge(replace(j, launches=j.launches[1:2], digests=j.digests[1:2])).found
+               for j in jobs]
     assert results[0].maps[0]
     assert results[0].maps == results[1].maps
