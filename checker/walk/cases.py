@@ -322,7 +322,7 @@ class _Cases(Runner):
             put = _instance(engine, self.kappa, Poly(32, {(count,): 1}), self.phis, running)
             target, state = it.exits[0]
             out = state.copy()
-            out.path = self.path
+            out.path, out.private = self.path, dict(self.after.private)
             out.regs = [v if v is None or (isinstance(v, Node) and not v.deps & put.mask)
                         else put.node(v) if isinstance(v, Node) else put.poly(v)
                         for v in state.regs]
@@ -456,8 +456,9 @@ class _Whole:
         made, best = dict(self.ended.running), (0, dict(self.ended.running))
         for n in range(1, MAX_STAGES + 1):
             made = self._step(self.ended.last.add(_number(n - 1)), made)
-            if any(v in reached for v in made.values()):
-                best = n, dict(made)
+            if all(v not in reached for v in made.values()):
+                break  # a further step would stand on this one
+            best = n, dict(made)
         return best
 
     def _before(self) -> tuple[int, dict[int, Node]]:

@@ -27,6 +27,7 @@ from checker.walk.ints import Ints
 from checker.walk.lanes import LaneOps
 from checker.walk.matrix import MatrixOps
 from checker.walk.memory import MemoryOps
+from checker.walk.private import PrivateOps, with_cells
 from checker.walk.signless import Signless
 from checker.walk.state import Found, GiveUp, State
 from checker.walk.tensor import TensorOps, with_columns
@@ -56,6 +57,7 @@ class Engine:
 
     def __init__(self, program: Program, seconds: float = 60.0, max_nodes: int = 160_000,
                  divisible: Iterable[str] = ()) -> None:
+        program, cells = with_cells(program)
         first_column = len(program.reg_widths)
         self.program = program = with_columns(program)
         block = program.block
@@ -73,6 +75,7 @@ class Engine:
         self.floats = Floats(self.values)
         self.found = Found()
         self.memory = MemoryOps(self)
+        self.private = PrivateOps(self, cells)
         self.lane_ops = LaneOps(self)
         self.matrix = MatrixOps(self)
         self.tiles = TileOps(self)

@@ -25,6 +25,7 @@ from checker.walk.counting import ordered
 from checker.walk.flow import Loop
 from checker.walk.general import Generaliser, Given, Replacer, dependent
 from checker.walk.period import schedule
+from checker.walk.private import kept
 from checker.walk.state import GiveUp, State
 from checker.walk.strides import one_tile_each
 from checker.walk.tiles import TileState, only_waits, wait
@@ -89,6 +90,7 @@ class Runner:
         self.iterations: list[Iteration] = []
         self.world: Any = None
         self.start: Node | None = None
+        self.after = state  # what is not in registers, after the loop
         self.unlike: set[int] = set()  # i where no template gives iterations i and i + 1
         self.unfit: dict[int, int] = {}  # i -> a first iteration that such a template does not give
         self.ends: list[TileState] = []  # tiles and mbarriers after each iteration of a period
@@ -297,6 +299,7 @@ class Runner:
             return None
         if any(it.stores for it in runs):
             self._place_stores(runs, lead, period, summary)
+        self.after = self._other_state(runs)
         self.ends = [it.world[4] for it in runs]
         drained = all(not engine.tiles.in_flight(it.world[4], it.cond) for it in runs)
         return self._leave(summary, drained)
@@ -500,8 +503,7 @@ class Runner:
         phis = [self.phis[r] for r in order]
         inits = [self._initial(r) for r in order]
         steps = [summary.steps[r] for r in order]
-        out = self.entry.copy()
-        out.path = self.path
+        out = self.after.copy()
         folds: dict[int, Fold] = {}
         for r, v in summary.exit_regs.items():
             made = self._after(v, r, form, cond, phis, inits, steps, summary)
@@ -515,6 +517,12 @@ class Runner:
         engine.memory.after_loop(self.world, drained)
         engine.tiles.leave(self.ends, self.path)
         return [(summary.exit_target, out)]
+
+    def _other_state(self, runs: list[Iteration]) -> State:
+        """Return the state before the loop, but for the private bytes and columns it writes."""
+        states = [s for it in runs for s in (it.back, *(e for _, e in it.exits)) if s is not None]
+        return State(list(self.entry.regs), self.path, kept(self.entry, states),
+                     max(s.tensor for s in states))
 
     def _closed(self, p: Node) -> bool:
         mask = self.kappa.deps

@@ -147,7 +147,7 @@ class MemoryOps:
         if space == "shared":
             return self._load_shared(at, width, op)
         if space in ("local", "scratch"):
-            return self._load_private(at, width)
+            return engine.private.load(at, width)
         if space == "const" and self._constant_data(at, width) is not None:
             return self._constant_data(at, width) or constant(width, 0)
         if space == "const" and not _in_module(at):
@@ -205,31 +205,6 @@ class MemoryOps:
             else:
                 return None
         return constant(width, out.view(np.int64))
-
-    # -- private memory
-    def _load_private(self, at: Poly, width: int) -> Value:
-        literal = at.const if at.is_const and not isinstance(at.const, np.ndarray) else None
-        if literal is None:
-            raise GiveUp("local", "local memory at an address that differs by lane",
-                         self.engine.site)
-        cells = self.engine.state.private
-        parts: list[Value] = []
-        for i in range(width // 8):
-            cell = cells.get(literal + i)
-            parts.append(self.engine.values.undefined(8) if cell is None
-                         else self.engine.values.extract(cell[0], 8 * cell[1], 8))
-        return self.engine.values.pack(parts)
-
-    def _store_private(self, at: Poly, value: Value) -> None:
-        literal = at.const if at.is_const and not isinstance(at.const, np.ndarray) else None
-        if literal is None:
-            raise GiveUp("local", "local memory at an address that differs by lane",
-                         self.engine.site)
-        if self.engine.guard is not self.engine.forest.true:
-            old = self._load_private(at, value.width)
-            value = self.engine.choose(self.engine.guard, value, old, value.width)
-        for i in range(value.width // 8):
-            self.engine.state.private[literal + i] = (value, i)
 
     # -- shared memory
     def active(self) -> tuple[Any, Node]:
@@ -333,7 +308,7 @@ class MemoryOps:
             if space == "shared":
                 self._store_shared(at, value, op)
             elif space in ("local", "scratch"):
-                self._store_private(at, value)
+                engine.private.store(at, value)
             else:
                 at = self._under(address).add(constant(64, i * step))
                 self.emit("store", "", at, value, op, i * step)
