@@ -48,8 +48,8 @@ __all__ = [
 ]
 
 # Codes of findings that say "the walk could not", not "the kernel is wrong".
-LIMITS = frozenset({"fuel", "unmodelled", "irreducible", "local", "parameter", "shared-address",
-                    "switch", "premise"})
+LIMITS = frozenset({"fuel", "internal", "unmodelled", "irreducible", "local", "parameter",
+                    "shared-address", "switch", "premise"})
 
 # What is assumed where two texts are equal as they are one program, whatever it does.
 _SAME_PROGRAM = frozenset({"same-program", "same-grid", "same-block"})

@@ -61,7 +61,8 @@ def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,
     except RecursionError:
         result = _text_result(program, engine, "fuel", "nesting too deep", -1)
     except Exception as err:  # our own defect: the kernel still gets a sound answer
-        result = _text_result(program, engine, "internal", f"{type(err).__name__}: {err}", -1)
+        result = _text_result(program, engine, "internal",
+                              f"the walk failed: {type(err).__name__}: {err}", -1)
     if engine is not None:
         engine.forest.rest()
     result.millis = 1000 * (time.process_time() - started)
@@ -306,7 +307,8 @@ def _reason(program: Program, code: str, message: str, site: int) -> Reason:
 def _text_result(program: Program, engine: Engine | None, code: str, message: str, site: int
                  ) -> WalkResult:
     digest = xxhash.xxh3_128_hexdigest(normalised_text(program).encode())
-    if code not in ("fuel", "irreducible", "local", "parameter", "shared-address", "switch"):
+    if code not in ("fuel", "internal", "irreducible", "local", "parameter", "shared-address",
+                    "switch"):
         code = "unmodelled"  # a limit of the walk, not a defect of the kernel
     forest: Forest | None = engine.forest if engine is not None else None
     nondeterministic = engine.found.nondeterministic if engine is not None else False

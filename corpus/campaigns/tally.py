@@ -67,6 +67,8 @@ def tally(jobs: Sequence[Job], results: Sequence[Found]) -> list[Tally]:
         row.findings += [f"moved below the text without a premise: {found.name}: {how}"
                          for how in found.moved_below
                          if not any(p.startswith("contraction") for p in found.premises)]
+        row.findings += [f"defect in samebits: {found.name}: {why}" for why in found.reasons
+                         if why.startswith("internal")]
         if not job.deterministic:
             row.nondeterministic += 1
             if found.modelled or all(found.maps):

@@ -159,7 +159,7 @@ def judge(job: Job) -> Judged:
     except SamebitsError as error:
         return Judged(silent(job, f"error: {error}", moved))
     found = Found(job.name, job.producer, job.family, job.group, "", False, tuple(maps),
-                  tuple(sorted(result.premises)), tuple(dict.fromkeys(reasons))[:4],
+                  tuple(sorted(result.premises)), _worst_first(reasons),
                   job.text.count("\n"), static_ms, launch_ms, right, wrong, refused, moved,
                   defect)
     if examined is None:
@@ -169,7 +169,12 @@ def judge(job: Job) -> Judged:
     why += [f"{f.code}: {f.message}" for f in signed.findings]
     return Judged(replace(found, signature=signed.text, modelled=signed.modelled,
                           premises=tuple(sorted({*signed.premises, *result.premises})),
-                          reasons=tuple(dict.fromkeys([*reasons, *why]))[:4]), examined)
+                          reasons=_worst_first([*reasons, *why])), examined)
+
+
+def _worst_first(reasons: list[str]) -> tuple[str, ...]:
+    """Four of the reasons; a defect of ours is among them."""
+    return tuple(sorted(dict.fromkeys(reasons), key=lambda r: not r.startswith("internal")))[:4]
 
 
 def _kernel(job: Job, name: str = "") -> KernelInput:

@@ -12,6 +12,7 @@ from corpus.campaigns.truth import (
     Found,
     Job,
     Judged,
+    _worst_first,
     jobs_of,
     judge,
     recall,
@@ -76,6 +77,15 @@ def test_an_answer_for_a_kernel_without_fixed_bits_is_a_finding() -> None:
     assert any("nondeterministic" in f for f in row.findings)
     (row,) = tally([loose], [found("a", "", "")])
     assert row.findings == []
+
+
+def test_an_exception_of_ours_is_a_finding_and_no_reason_among_others() -> None:
+    limits = ("opaque: a", "opaque: b", "opaque: c", "opaque: d", "fuel: e")
+    (row,) = tally([job("a", ("1",))], [replace(found("a", "", "m"), reasons=limits)])
+    assert row.findings == []
+    ours = _worst_first([*limits, "internal: the walk failed: ValueError: x"])
+    (row,) = tally([job("a", ("1",))], [replace(found("a", "", "m"), reasons=ours)])
+    assert row.findings == ["defect in samebits: a: internal: the walk failed: ValueError: x"]
 
 
 def test_bytes_that_move_below_the_text_need_the_premise() -> None:

@@ -39,3 +39,18 @@ def test_what_follows_from_the_others_adds_nothing_and_nothing_else_is_dropped()
     assert kept is not strong
     assert kept is not weak
     assert logic.conjunction([weak, logic.disjunction([strong, other])]) is not weak
+
+
+def test_a_bit_that_counts_for_some_lanes_only_is_compared_lane_by_lane() -> None:
+    forest = Forest(4)
+    values = Values(forest)
+    logic = Logic(values)
+    condition = forest.make("param", "0+0", width=1)
+    (((bit,), _),) = values.bit(condition).items()
+
+    def positive(coefficient: object) -> object:
+        return logic.at_least_zero(Poly(0, {(bit,): coefficient, (): -1}))
+
+    assert positive(1) is condition  # [c] - 1 >= 0
+    some = positive(np.array([1, 0, 1, 0]))  # in lanes 1 and 3 it is -1 >= 0
+    assert some not in (condition, forest.true, forest.false)
