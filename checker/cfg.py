@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import networkx as nx
 
@@ -88,11 +89,18 @@ def build_cfg(program: Program) -> Cfg:
             after.append(end)
         blocks.append(Block(n, start, stop, tuple(dict.fromkeys(after))))
         block_of += [n] * (stop - start)
+    return Cfg(tuple(blocks), tuple(block_of), *_shape(tuple(b.successors for b in blocks)))
+
+
+@lru_cache(maxsize=1024)
+def _shape(successors: tuple[tuple[int, ...], ...]
+           ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Loop, ...]]:
+    """Post-dominators, order and loops, which depend on nothing else: many kernels share them."""
+    end = len(successors)
     graph = nx.DiGraph()
     graph.add_nodes_from(range(end + 1))
-    graph.add_edges_from((b.index, s) for b in blocks for s in b.successors)
-    return Cfg(tuple(blocks), tuple(block_of), _postdom(graph, end), _order(graph, end),
-               _loops(graph, end))
+    graph.add_edges_from((b, s) for b, after in enumerate(successors) for s in after)
+    return _postdom(graph, end), _order(graph, end), _loops(graph, end)
 
 
 def _postdom(graph: nx.DiGraph, end: int) -> tuple[int, ...]:

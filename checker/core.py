@@ -7,10 +7,11 @@ meaning entirely: name + attribute. What no row understands is `opaque` with its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from checker.errors import Span
+from checker.record import record
 from checker.syntax import SourceLoc
 
 __all__ = [
@@ -30,7 +31,7 @@ GENERIC_PARAM = 0x7D00_0000_0000_0000  # the kernel's argument block (`cvta.para
 MODULE_BASE = 0x7C00_0000_0000_0000  # `.global`/`.const` variables of the module itself
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Const:
     """A literal operand: `bits` is unsigned and below 2**width_bits."""
 
@@ -41,7 +42,7 @@ class Const:
 Source = int | Const  # a register's index, or a literal
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Guard:
     """The operation acts only in lanes where predicate register `reg` is set (clear if `neg`).
 
@@ -55,7 +56,7 @@ class Guard:
 # --- attributes -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FloatMode:
     """How a float operation rounds.
 
@@ -77,7 +78,7 @@ class FloatMode:
     contract: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Conv:
     """A conversion between number types, at least one of them a float type.
 
@@ -98,7 +99,7 @@ class Conv:
     nan_zero: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Approx:
     """An approximate function: equal only to itself on the same unit.
 
@@ -110,7 +111,7 @@ class Approx:
     mode: FloatMode
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compare:
     """cond: eq ne lt le gt ge (integers: plus `signed`; floats: ordered), and for floats also
     equ neu ltu leu gtu geu (true when unordered), num (neither is NaN), nan (one is).
@@ -126,7 +127,7 @@ class Compare:
     reach: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mem:
     """A load or store of `count` elements of `width_bits` at address + offset_bytes + i * width.
 
@@ -142,7 +143,7 @@ class Mem:
     volatile: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Atomic:
     """A read-modify-write: op add min max and or xor exch cas inc dec; type u32 s32 b32 f32 ..."""
 
@@ -154,7 +155,7 @@ class Atomic:
     denorm: str = "keep"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Barrier:
     """kind: cta (all threads or `count` of barrier `id`), warp, cluster.
 
@@ -166,7 +167,7 @@ class Barrier:
     has_count: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AsyncCopy:
     """`cp.async`: `size_bytes` to shared; src = (shared address, global address, source bytes).
 
@@ -176,7 +177,7 @@ class AsyncCopy:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BulkCopy:
     """Bulk and tensor copies.
 
@@ -195,7 +196,7 @@ class BulkCopy:
     ctas: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LdMatrix:
     """`ldmatrix`/`stmatrix`: `num` 8x8 matrices of b16 (rows x cols given), trans or not."""
 
@@ -223,7 +224,7 @@ class Fragment:
         return f"Fragment({self.name})"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MatrixOperand:
     """Where one operand of a matrix step lives.
 
@@ -240,7 +241,7 @@ class MatrixOperand:
     neg: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mma:
     """One matrix step D = A[m,k] * B[k,n] + C, over one warp (or four: wgmma; or one CTA).
 
@@ -267,7 +268,7 @@ class Mma:
     extra: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorMemory:
     """tcgen05 data movement: action alloc dealloc ld st cp relinquish shift; shape, num, pack."""
 
@@ -281,7 +282,7 @@ class TensorMemory:
 # --- the program ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Op:
     """One core operation; `site` indexes Program.sites."""
 
@@ -293,7 +294,7 @@ class Op:
     site: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Site:
     """The instruction an operation came from."""
 
@@ -302,7 +303,7 @@ class Site:
     loc: SourceLoc | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Param:
     """A kernel parameter: position `index`, byte offset in the argument block, size in bytes."""
 
@@ -313,7 +314,7 @@ class Param:
     pointer: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DataBlock:
     """A module variable at a fixed address: MODULE_BASE + offset (global, const)."""
 
@@ -324,7 +325,7 @@ class DataBlock:
     init: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Program:
     """A kernel as core operations.
 
@@ -362,7 +363,7 @@ class Program:
 # --- the operator table -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpInfo:
     """What the engines may assume of an operation.
 

@@ -12,12 +12,13 @@ source line and a caret.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from checker.record import record
 
 __all__ = ["Diagnostic", "InputError", "LaunchError", "SamebitsError", "Span", "UsageError"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """A place in a text: 1-based line and column, length in characters (at least 1)."""
 
@@ -26,7 +27,7 @@ class Span:
     length: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Diagnostic:
     """One message about one place: what was found and what to do next."""
 

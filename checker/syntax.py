@@ -8,9 +8,10 @@ function afterwards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from checker.errors import Span
+from checker.record import record
 
 __all__ = [
     "Address", "Directive", "Function", "Guard", "Immediate", "Instruction", "Item", "Label",
@@ -19,7 +20,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SourceLoc:
     """The kernel author's source line, from `.loc`: file name, line, column."""
 
@@ -28,7 +29,7 @@ class SourceLoc:
     col: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Name:
     """A register, symbol, label or special register, by its (unique) name; `sub` is a suffix.
 
@@ -42,7 +43,7 @@ class Name:
     absolute: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Immediate:
     """A literal: `kind` is "int", "f32" (0f...), "f64" (0d..., or a decimal float) or "str".
 
@@ -54,7 +55,7 @@ class Immediate:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Range:
     """A run of 32-bit registers of one file, AMDGCN: `v[4:7]` is Range("v", 4, 7)."""
 
@@ -65,14 +66,14 @@ class Range:
     absolute: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Vector:
     """Braced operands `{a, b}`; an element `_` is Name("_")."""
 
     items: tuple[Operand, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Address:
     """Bracketed operand: `[base + offset]`, and for tensor copies `[base, {coordinates}]`."""
 
@@ -81,7 +82,7 @@ class Address:
     rest: tuple[Operand, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Modifier:
     """A trailing AMDGCN modifier: `offset:16`, `row_shr:1`, `op_sel:[0,1]`, `glc`."""
 
@@ -89,7 +90,7 @@ class Modifier:
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pair:
     """Two results written `a|b`."""
 
@@ -100,7 +101,7 @@ class Pair:
 Operand = Name | Immediate | Range | Vector | Address | Modifier | Pair
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Guard:
     """`@%p1` or `@!%p1`."""
 
@@ -108,7 +109,7 @@ class Guard:
     neg: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instruction:
     """One instruction: dotted opcode, operands, guard, place, full text and source line."""
 
@@ -120,7 +121,7 @@ class Instruction:
     loc: SourceLoc | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Label:
     """A place to branch to."""
 
@@ -128,7 +129,7 @@ class Label:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Directive:
     """A directive inside or outside a function that carries meaning: name, arguments as text."""
 
@@ -140,7 +141,7 @@ class Directive:
 Item = Instruction | Label | Directive
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Variable:
     """A declared variable: `space` is global, const, shared, local or param.
 
@@ -156,7 +157,7 @@ class Variable:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """One kernel or function parameter: byte size, alignment, and whether it is a pointer."""
 
@@ -168,7 +169,7 @@ class Parameter:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Function:
     """An entry or device function: `registers` maps each declared name to its width in bits.
 
@@ -188,7 +189,7 @@ class Function:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Module:
     """A whole text: target, functions, module-level variables, number of lines."""
 

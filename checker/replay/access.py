@@ -68,7 +68,7 @@ def step(program: Program, op: Op, read: Read) -> Step | None:
 
 def _local(m: Machine) -> Cells:
     if m.local is None:
-        m.local = Cells("local memory", max(4, m.program.local_bytes), 4, m.report,
+        m.local = Cells("local memory", max(4, m.program.local_bytes), 4, m.memory.report,
                         m.B * m.T)
     return m.local
 
@@ -132,7 +132,8 @@ def place(m: Any, space: str, address: NDArray[Any], mask: Mask | None, size: in
 
 def _bounded(m: Any, cells: Cells, block: Any, offset: NDArray[np.int64], mask: Mask | None,
              size: int) -> Iterator[Place]:
-    if offset.size and (int(offset.min()) < 0 or int(offset.max()) + size > cells.size_bytes):
+    # as unsigned numbers, offsets before the start are the largest
+    if offset.size and int(offset.view(np.uint64).max()) + size > cells.size_bytes:
         outside = (offset < 0) | (offset + size > cells.size_bytes)
         bad = outside if mask is None else outside & mask
         if bad.any():
@@ -346,19 +347,21 @@ def _matrices(m: Machine, ops: list[Op], values: list[list[V]], on: Mask | None)
     if on is not None and (m.full(on) != m.live).any():
         _whole_warps(m, on)
     count, many = len(ops[0].dst), len(ops)
-    address = np.stack([np.broadcast_to(m.known(v[0], on, "an address"), (m.B, m.T))
-                        for v in values])
+    address = side_by_side(m, [m.known(v[0], on, "an address") for v in values])
     # lane 8 i + r of a warp names row r of matrix i: (operations, matrices, B, warps, 8)
     start = address.reshape(many, m.B, m.warps, m.width)[..., : 8 * count].reshape(
         many, m.B, m.warps, count, 8).transpose(0, 3, 1, 2, 4).reshape(-1, m.warps * 8)
     mask = None if on is None else np.tile(m.full(on)[:, :: m.width // 8], (many * count, 1))
     cells, h, f = cells_from(widened(m, many * count, m.width // 8), "shared", _unwindow(start),
                              mask, 16, 2 if attr.trans else 4, 16)
-    h, f = _dealt(h, m.warps, attr.trans), _dealt(f, m.warps, attr.trans)
+    h, first = _dealt(h, m.warps, attr.trans), int(f.flat[0])
+    alike = bool((f == first).all())
+    f = f if alike else _dealt(f, m.warps, attr.trans)
     for n, op in enumerate(ops):
         for i, d in enumerate(op.dst):
             mine = slice((n * count + i) * m.B, (n * count + i + 1) * m.B)
-            parts = [cells.value(x[:, mine], y[mine]) for x, y in zip(h, f, strict=True)]
+            parts = [cells.uniform(x[:, mine], first) for x in h] if alike else [
+                cells.value(x[:, mine], y[mine]) for x, y in zip(h, f, strict=True)]
             m.put(d, parts[0] if len(parts) == 1 else make_pack(parts), on, op.guard is not None)
 
 
@@ -411,10 +414,11 @@ def widened(m: Machine, times: int, every: int = 1) -> Any:
 
 
 def side_by_side(m: Machine, arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    """One array of lanes for all of these (copies * B, T); a single one as it is."""
-    if len(arrays) == 1:
-        return arrays[0]
-    return np.concatenate([np.broadcast_to(a, (m.B, m.T)) for a in arrays])
+    """One array of lanes for all of these (copies * B, T)."""
+    out = np.empty((len(arrays), m.B, m.T), dtype=arrays[0].dtype)
+    for i, a in enumerate(arrays):
+        out[i] = a
+    return out.reshape(-1, m.T)
 
 
 def _pieces(lane: NDArray[np.int64], trans: bool) -> list[tuple[Any, Any, int]]:

@@ -68,7 +68,8 @@ def _copies_at(m: Machine, attr: AsyncCopy, values: list[list[V]], on: Mask | No
     size = attr.size_bytes
     columns = [[m.known(v, on, what) for v in column] for column, what in zip(
         zip(*values, strict=True), ("an address", "an address", "a copy size"), strict=False)]
-    to, source, *counts = (side_by_side(m, column) for column in columns)
+    to, source, *counts = (
+        column[0] if len(column) == 1 else side_by_side(m, column) for column in columns)
     count = counts[0] if counts else None
     if len(values) > 1:
         on = None if on is None else side_by_side(m, [on] * len(values))

@@ -6,7 +6,7 @@ are leaves named by (buffer, byte offset, element bytes), or known bits where va
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,17 @@ def element_bits(buffer: Buffer) -> NDArray[np.uint64]:
     return np.array(bits, dtype=np.uint64)
 
 
+class Relay:
+    """Hands a memory's findings on to the machine that runs, and keeps neither of them alive."""
+
+    def __init__(self) -> None:
+        self.machine: Callable[[], Any] = lambda: None
+
+    def __call__(self, code: str, message: str) -> None:
+        """Report at the machine's current operation."""
+        self.machine().report(code, message)
+
+
 class Globals:
     """Buffers, module variables and the parameter block of one launch."""
 
@@ -53,7 +64,7 @@ class Globals:
         self.premises: set[str] = set()
         self.opaque_sites: set[int] = set()
         self.now = 1
-        self.machine: Any = None
+        self.report = Relay()
         self.regions: list[Cells] = []
         self.owner: list[Buffer | None] = []
         self.bases: dict[str, int] = {}
@@ -72,7 +83,7 @@ class Globals:
         if buffer.alias:
             self.bases[buffer.name] = self.bases[buffer.alias] + buffer.alias_offset
             return
-        cells = Cells(f"buffer {buffer.name}", buffer.size_bytes, buffer.elem_bytes, self._relay)
+        cells = Cells(f"buffer {buffer.name}", buffer.size_bytes, buffer.elem_bytes, self.report)
         if inputs is not None and buffer.name in inputs:
             cells.fill_bits(np.asarray(inputs[buffer.name]))
         elif buffer.values is not None:
@@ -107,7 +118,7 @@ class Globals:
         if not self.program.data:
             return None
         size = max(d.address + d.size_bytes for d in self.program.data) - MODULE_BASE
-        cells = Cells("module data", size, 1, self._relay)
+        cells = Cells("module data", size, 1, self.report)
         for d in self.program.data:
             at = d.address - MODULE_BASE
             init = (d.init or b"").ljust(d.size_bytes, b"\0")
@@ -127,9 +138,6 @@ class Globals:
     total_blocks = 1
 
     # --- messages ------------------------------------------------------------------------------
-
-    def _relay(self, code: str, message: str) -> None:
-        self.machine.report(code, message)
 
     def report_at(self, code: str, message: str, site: int) -> None:
         """Record one finding for each (code, place)."""

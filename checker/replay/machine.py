@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +89,7 @@ class Machine:
         self.extra: dict[str, Any] = {}
         self.speculative = False  # running a path that may not be taken
         self.together = False  # several operations at once: none of them may be to blame
-        memory.machine = self
+        memory.report.machine = ref(self)
 
     def _shared(self) -> Cells:
         size = self.program.static_shared_bytes
@@ -98,7 +99,7 @@ class Machine:
                 size = max(size, 232448)
         elif self.launch.shared_bytes:
             size = max(size, self.launch.shared_bytes)
-        cells = Cells("shared memory", max(size, 4), 4, self.report, self.B)
+        cells = Cells("shared memory", max(size, 4), 4, self.memory.report, self.B)
         cells.track(self.order, True)
         return cells
 

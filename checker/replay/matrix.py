@@ -270,7 +270,7 @@ def write(m: Machine, op: Op, out: tuple[U64, Facts], fragment: Fragment,
     per = fragment.reg_bits // fragment.elem_bits
     h, f = out
     known = isinstance(f, int) and bool(f & CONC)
-    if not isinstance(f, int):  # facts may be shared by all elements
+    if not isinstance(f, int) and len(f) != h.shape[1]:  # facts may be shared by all elements
         f = np.broadcast_to(f, (h.shape[1], *f.shape[1:]))
     for r, d in enumerate(op.dst):
         parts: list[V] = []

@@ -160,7 +160,7 @@ class Cells:
         cells: list[V]
         h = _columns(h, 1)
         if f.size == 1 or (f == first).all():
-            cells = [self._plain(h[:, j], first) for j in range(each * count)]
+            cells = [self.uniform(h[:, j], first) for j in range(each * count)]
         else:
             f = _columns(f, 0)
             cells = [self.value(h[:, j], f[j]) for j in range(each * count)]
@@ -187,10 +187,11 @@ class Cells:
         """One cell of every lane as a value."""
         first = int(f.flat[0])
         if (f == first).all():
-            return self._plain(h, first)
+            return self.uniform(h, first)
         return Hash(h, f, 8 * self.g)
 
-    def _plain(self, h: Any, fact: int) -> V:
+    def uniform(self, h: Any, fact: int) -> V:
+        """One cell of every lane, whose facts are the same in all of them, as a value."""
         if fact & CONC and self.g <= 8:
             return Conc(h[1], 8 * self.g)
         return Hash(h, fact, 8 * self.g)
@@ -215,6 +216,7 @@ class Cells:
                                     () if mask is None else mask.shape,
                                     *(h.shape[1:] for h, _ in pairs))
         on = None if mask is None else np.broadcast_to(mask, shape)
+        active = None if on is None else np.flatnonzero(on)
         start = _pick(base, on, shape)
         who = _pick(np.asarray(warp), on, shape)
         rows = self._rows(start, size)
@@ -225,7 +227,12 @@ class Cells:
             h.shape[1:], dtype=np.uint32)
         for j, (hj, fj) in enumerate(pairs):
             i, k = divmod(j, inner)
-            h[0, i, :, k], h[1, i, :, k] = _pick(hj[0], on, shape), _pick(hj[1], on, shape)
+            if hj.shape[1:] != shape and active is not None:
+                hj = np.broadcast_to(hj, (2, *shape))
+            if active is None:
+                h[:, i, :, k].reshape(2, *shape)[...] = hj
+            else:
+                h[:, i, :, k] = hj.reshape(2, -1).take(active, axis=1)
             if not isinstance(f, int):
                 f[i, :, k] = fj if isinstance(fj, int) else _pick(fj, on, shape)
         rows, many = rows.flat(), who if len(rows.at) == 1 else np.tile(who, len(rows.at))

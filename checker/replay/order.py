@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakMethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,8 @@ class Order:
         self.now = now
         self.clock = np.zeros((blocks, warps, warps), dtype=np.int32)
         self.floor = 0  # everything up to here is ordered inside every block
-        self.before_learning: list[Callable[[], None]] = []  # before some warps, not all, learn
+        # called before some warps, not all, learn; those who ask look at these clocks themselves
+        self.before_learning: list[WeakMethod[Callable[[], None]]] = []
 
     def settled(self, seq: Any, inside: bool) -> bool:
         """Whether all these events are from before a barrier of all warps (`inside` one block)."""
@@ -73,5 +75,7 @@ class Order:
         np.maximum(self.clock[block, warp], row, out=self.clock[block, warp])
 
     def _learn(self) -> None:
-        for call in self.before_learning:
-            call()
+        for method in self.before_learning:
+            call = method()
+            if call is not None:
+                call()

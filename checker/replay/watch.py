@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakMethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +76,7 @@ class Watch:
         """Go on under the clocks of another chunk of blocks."""
         self._flush_writes()
         self.order, self.inside = order, inside
-        order.before_learning.append(self._flush_reads)
+        order.before_learning.append(WeakMethod(self._flush_reads))
 
     def refine(self, times: int) -> None:
         """Every cell becomes `times` cells."""
