@@ -93,7 +93,6 @@ class _Pass:
             for reg in op.dst:
                 self.writers[reg].append(index)
         self.known = known_literals(program)
-        self.computed = computed_literals(program)
         self.debug = DEBUG in program.premises
         self.calls = self._calls_before()
         self.alive = self._live_operations()
@@ -125,6 +124,11 @@ class _Pass:
         return op.name == "fmul" and all(isinstance(s, Const) or s in self.known for s in op.src)
 
     # --- analysis ---
+
+    @cached_property
+    def computed(self) -> set[int]:
+        """Registers whose value follows from literals alone."""
+        return computed_literals(self.program)
 
     @cached_property
     def costless(self) -> set[int]:

@@ -21,6 +21,8 @@ def resolve_literals(program: Program) -> Program:
 
     A literal is one in the text or a register whose only definition is a move of one.
     """
+    if not any(op.name == "fapprox" for op in program.ops):
+        return program
     known, folded = known_literals(program), computed_literals(program)
     reciprocals = {r for op in program.ops if _is_reciprocal(op) for r in op.dst}
     out, premises = [], set()

@@ -94,9 +94,9 @@ def _split_space(m: Any, address: NDArray[Any], mask: Mask | None) -> Iterator[
 def place(m: Any, space: str, address: NDArray[Any], mask: Mask | None, size: int,
           align: int) -> Iterator[Place]:
     """Where each lane's bytes are: cells, block index, byte offset, lanes; m: or `Lanes`."""
-    low = address & np.uint64(max(1, align) - 1)
-    if low.any():
-        off = low != 0
+    ones = int(np.bitwise_or.reduce(address, axis=None))
+    if ones & (max(1, align) - 1):
+        off = address & np.uint64(align - 1) != 0
         if mask is None or (off & mask).any():
             raise m.unsupported("misaligned", f"an address is not aligned to {align} bytes")
     if space == "generic":
@@ -107,22 +107,21 @@ def place(m: Any, space: str, address: NDArray[Any], mask: Mask | None, size: in
         cells = m.shared if space == "shared" else _local(m)
         block: Any = m.block_index if space == "shared" else m.block_index * m.T + m.lane_index
         address = address & np.uint64(0xFFFFFFFF)
-        yield from _bounded(m, cells, block, address.astype(np.int64), mask, size)
+        yield from _bounded(m, cells, block, address.view(np.int64), mask, size)
         return
-    region = (address >> np.uint64(REGION_SHIFT)).astype(np.int64)
-    values = region.reshape(-1)[:1]
-    on, wide = None, region
-    if (region != values).any():  # which of them active lanes reach
+    values, on, wide = [ones >> REGION_SHIFT], None, address
+    if values[0] != int(np.bitwise_and.reduce(address, axis=None)) >> REGION_SHIFT:
+        region = (address >> np.uint64(REGION_SHIFT)).astype(np.int64)
         shape = region.shape if mask is None else np.broadcast_shapes(region.shape, mask.shape)
         on = None if mask is None else np.broadcast_to(mask, shape)
         wide = np.broadcast_to(region, shape)
-        values = np.unique(wide if on is None else wide[on])
+        values = np.unique(wide if on is None else wide[on]).tolist()  # that active lanes reach
     for value in values:
         sub = mask
         if len(values) > 1:
             sub = (wide == value) if on is None else on & (wide == value)
-        offset = (address & np.uint64((1 << REGION_SHIFT) - 1)).astype(np.int64)
-        if int(value) == MODULE_BASE >> REGION_SHIFT and m.memory.data is not None:
+        offset = (address & np.uint64((1 << REGION_SHIFT) - 1)).view(np.int64)
+        if value == MODULE_BASE >> REGION_SHIFT and m.memory.data is not None:
             yield from _bounded(m, m.memory.data, 0, offset, sub, size)
         elif 1 <= value <= len(m.memory.regions):
             yield from _bounded(m, m.memory.regions[value - 1], 0, offset - REGION_START, sub, size)
@@ -354,14 +353,16 @@ def _matrices(m: Machine, ops: list[Op], values: list[list[V]], on: Mask | None)
     mask = None if on is None else np.tile(m.full(on)[:, :: m.width // 8], (many * count, 1))
     cells, h, f = cells_from(widened(m, many * count, m.width // 8), "shared", _unwindow(start),
                              mask, 16, 2 if attr.trans else 4, 16)
-    h, first = _dealt(h, m.warps, attr.trans), int(f.flat[0])
-    alike = bool((f == first).all())
-    f = f if alike else _dealt(f, m.warps, attr.trans)
+    h, f = _dealt(h, m.warps, attr.trans), _dealt(f, m.warps, attr.trans)
+    cut = f.reshape(len(f), many * count, -1)
+    first = cut[..., 0]
+    alike = (cut == first[..., None]).all(axis=-1)
     for n, op in enumerate(ops):
         for i, d in enumerate(op.dst):
-            mine = slice((n * count + i) * m.B, (n * count + i + 1) * m.B)
-            parts = [cells.uniform(x[:, mine], first) for x in h] if alike else [
-                cells.value(x[:, mine], y[mine]) for x, y in zip(h, f, strict=True)]
+            k = n * count + i
+            mine = slice(k * m.B, (k + 1) * m.B)
+            parts = [cells.uniform(x[:, mine], int(first[c, k])) if alike[c, k] else
+                     cells.value(x[:, mine], f[c, mine]) for c, x in enumerate(h)]
             m.put(d, parts[0] if len(parts) == 1 else make_pack(parts), on, op.guard is not None)
 
 

@@ -33,7 +33,7 @@ class Kind:
 
 @dataclass(slots=True)
 class _Open:
-    """A run that is still being collected; what it (`early`: and all since it) reads and writes."""
+    """A run that is still being collected, and what it reads and writes."""
 
     key: Hashable
     places: list[int] = field(default_factory=list)
@@ -78,11 +78,13 @@ def early(program: Program, block_of: Sequence[int], key: Callable[[Op], Hashabl
     delayed: runs that happen where their last operation stands.
     """
     late = {places[-1]: places for places in delayed}
-    opened: dict[Hashable, _Open] = {}
+    opened: dict[Hashable, list[int]] = {}
+    read_at: dict[int, int] = {}  # where a register was read last, since a run was opened
+    written_at: dict[int, int] = {}
     block = -1
     for at, op in enumerate(program.ops):
         if control(op) or block_of[at] != block:
-            yield from (run.places for run in opened.values() if len(run.places) > 1)
+            yield from (run for run in opened.values() if len(run) > 1)
             opened, block = {}, block_of[at]
         name = key(op)
         if name is None and not opened:
@@ -93,17 +95,19 @@ def early(program: Program, block_of: Sequence[int], key: Callable[[Op], Hashabl
             read, written = read | more[0], written | more[1]
         if name is not None:
             mine = opened.get(name)
-            if mine is not None and (read & mine.written or written & (mine.read | mine.written)):
-                if len(mine.places) > 1:
-                    yield mine.places
+            if mine is not None and (
+                    any(written_at.get(r, -1) >= mine[0] for r in read)
+                    or any(max(read_at.get(r, -1), written_at.get(r, -1)) >= mine[0]
+                           for r in written)):
+                if len(mine) > 1:
+                    yield mine
                 mine = None
             if mine is None:
-                mine = opened[name] = _Open(name)
-            mine.places.append(at)
-        for run in opened.values():
-            run.read |= read
-            run.written |= written
-    yield from (run.places for run in opened.values() if len(run.places) > 1)
+                mine = opened[name] = []
+            mine.append(at)
+        read_at.update(dict.fromkeys(read, at))
+        written_at.update(dict.fromkeys(written, at))
+    yield from (run for run in opened.values() if len(run) > 1)
 
 
 def _conflict(run: _Open, read: set[int], written: set[int]) -> bool:

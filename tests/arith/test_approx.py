@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -115,3 +118,19 @@ def test_other_units_get_the_nearest_value_and_unknown_functions_are_refused() -
     assert run("rcp.approx", 4.0, unit="sm_80") == [0.25]
     with pytest.raises(UnsupportedArithmetic):
         run("mystery.approx", 1.0)
+
+
+def test_the_documentation_names_what_is_claimed() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
+    rows = [row.split("|")[1:3] for row in text.splitlines()
+            if row.startswith("| `") and "approx`" in row]
+    documented = {(fn, kind) for names, kinds in rows for fn in re.findall(r"`([\w.]+)`", names)
+                  for kind in kinds.split()}
+    functions = [f"{f}.approx" for f in ("ex2", "rcp", "sqrt", "rsqrt", "lg2", "sin", "cos", "tanh",
+                                         "div", "divfma", "rcpfma")] + ["div.full", "divfma.full"]
+    claimed = {(fn + why, kind) for fn in functions for kind in ("f16", "bf16", "f32", "f64")
+               for why in ("", "@literal", "@reciprocal", "@folded")
+               if accurate("fapprox", Approx(fn + why, "sm_90", FloatMode(kind)))}
+    assert documented == claimed
+    for unit in ("sm_80", "sm_89", "sm_100", "sm_120", "gfx942"):
+        assert not any(accurate("fapprox", Approx(fn, unit, FloatMode("f32"))) for fn in functions)
