@@ -27,6 +27,7 @@ __all__ = ["DRAWS", "differing", "draw_inputs", "find_witness", "near_boundaries
 DRAWS: tuple[tuple[str, int], ...] = (
     ("normal", 1), ("cancel", 1), ("spikes", 1), ("wide", 1), ("tiny", 1), ("special", 1),
     ("edge", 1), ("huge", 1), ("sparse", 1), *(("planted", n) for n in range(1, 13)),
+    *(("corner", n) for n in range(1, 9)),
     ("cancel", 2), ("spikes", 2), ("wide", 2),
     ("normal", 2), ("tiny", 2), ("huge", 2), ("special", 2), ("cancel", 3), ("spikes", 3),
     ("wide", 3), ("spikes", 4), ("cancel", 4), ("normal", 3), ("edge", 2), ("huge", 3),
@@ -112,6 +113,8 @@ def draw_inputs(launch: Launch, kind: str, seed: int) -> dict[str, Bits]:
     free = _free(launch)
     if kind == "planted":
         return _planted(launch, free, seed)
+    if kind == "corner":
+        return _planted(launch, free, seed, corner=True)
     if kind == "probe":
         return _probe(launch, free, seed)
     if kind == "zeros":
@@ -205,11 +208,13 @@ def _probe(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]
     return out
 
 
-def _planted(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bits]:
+def _planted(launch: Launch, free: Sequence[Buffer], seed: int, corner: bool = False
+             ) -> dict[str, Bits]:
     """Everyday values with one infinity or NaN in one buffer: which outputs does it reach?
 
     Seeds take the buffers in turn: with infinity, with infinity among values that are all positive
-    (so that no other term turns it into a NaN), then both with NaN.
+    (so that no other term turns it into a NaN), then both with NaN. corner: an infinity at the
+    first element among positive values, where no tile has masked anything before it.
     """
     out = {b.name: draw("normal", seed, _facts(launch, b)) for b in free}
     floats = _floats(free)
@@ -218,12 +223,12 @@ def _planted(launch: Launch, free: Sequence[Buffer], seed: int) -> dict[str, Bit
     turn, at = divmod(seed - 1, len(floats))
     for b in floats:
         ebits, mbits, _ = FORMATS[b.dtype]
-        if turn % 2:
+        if turn % 2 or corner:
             out[b.name] &= out[b.name].dtype.type((1 << (ebits + mbits)) - 1)
     chosen = floats[at]
     ebits, mbits, _ = FORMATS[chosen.dtype]
-    where = int(words(f"planted/{seed}", 1)[0] % np.uint64(chosen.elements))
-    bits = ((1 << ebits) - 1) << mbits | (turn // 2 % 2) << (mbits - 1)
+    where = 0 if corner else int(words(f"planted/{seed}", 1)[0] % np.uint64(chosen.elements))
+    bits = ((1 << ebits) - 1) << mbits | (0 if corner else turn // 2 % 2) << (mbits - 1)
     out[chosen.name][where] = bits
     return out
 

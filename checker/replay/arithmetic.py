@@ -61,6 +61,7 @@ from checker.replay.operands import (
     plain,
     poison,
 )
+from checker.replay.suppose import supposed
 
 __all__ = ["NOT_MNZ", "add", "approximate", "copysign", "divide", "fma", "magnitude", "multiply",
            "negate", "plus_zero", "strip_plus_zero"]
@@ -479,12 +480,22 @@ def divide(mode: FloatMode, a: HF, b: HF) -> HF:
 
 def approximate(attr: Approx, x: list[HF]) -> HF:
     """An approximate function; 2**x and log2 give one result for both zeros."""
+    if len(x) == 2 and supposed("reciprocal") and not np.all(is_const(x[0], ONE[attr.mode.type])):
+        return multiply(attr.mode, x[0], _reciprocal(attr, x[1]))
     name = f"fapprox {attr.fn} {attr.unit} {mode_key(attr.mode)}"
     if attr.fn in _EXP2 | _LOG2:
         x = [strip_plus_zero(x[0])[0]]
     if attr.fn not in _EXP2:
         return generic(name, x)
     return generic(name, x, QUIET | NONNEG | ((x[0][1] & NEGINF) >> 1))
+
+
+def _reciprocal(attr: Approx, x: HF) -> HF:
+    """The same division of one."""
+    one = const_hash(np.full((1, 1), ONE[attr.mode.type], np.uint64)), CONC
+    out, known = approximate(attr, [one, x]), known_lanes(x)
+    folded = None if known is False else fold_lanes("fapprox", attr, [one, x], known)
+    return out if folded is None else choose(known, folded, out)
 
 
 _EXP2 = frozenset({"ex2.approx", "v_exp_f32", "v_exp_f16"})

@@ -19,9 +19,9 @@ from checker.replay.hashing import U64, key
 __all__ = [
     "CLEAR", "CONC", "EXCH", "FORM_SHIFT", "Facts", "HF", "KEPT", "LOW", "MNZ", "Mask", "NEGINF",
     "NONNEG", "NOSUB", "NULL", "OPQ", "PENDING", "POISON", "QUIET", "UNDEF", "WIDE_BF16",
-    "conc_mask", "consts_of", "facts_where", "form_id", "form_inner", "form_key", "form_name",
-    "forms_in", "has_forms", "known_lanes", "kinds", "memo", "pop_forms", "push_form", "seen",
-    "settled", "top_clear",
+    "conc_mask", "consts_of", "facts_where", "forget", "form_id", "form_inner", "form_key",
+    "form_name", "forms_in", "has_forms", "known_lanes", "kinds", "memo", "pop_forms",
+    "push_form", "seen", "settled", "top_clear",
 ]
 
 Mask = NDArray[np.bool_]
@@ -196,6 +196,11 @@ def memo(kind: str, x: Any, make: Callable[[Any], Any]) -> Any:
         _MEMO.clear()
     _MEMO[name] = (h, f, value)
     return value
+
+
+def forget() -> None:
+    """Drop what is remembered of values: it holds under the suppositions it was made under."""
+    _MEMO.clear()
 
 
 def known_lanes(x: HF) -> Any:

@@ -26,6 +26,7 @@ from checker.replay.facts import (
     seen,
 )
 from checker.replay.hashing import combine_all, key
+from checker.replay.suppose import supposed
 from checker.replay.values import Conc, const
 
 __all__ = [
@@ -80,6 +81,8 @@ def is_const(x: HF, bits: int) -> Any:
 
 def may_be_minus_zero(x: HF, width: int) -> Facts:
     """MNZ fact with known lanes looked at."""
+    if supposed("unsigned-zero"):
+        return 0
     f: Facts = x[1] & MNZ
     zero = is_const(x, 1 << (width - 1))
     return f if zero is False else np.where(zero, np.uint32(MNZ), f)

@@ -59,12 +59,13 @@ class ReplayResult:
     inaccurate: tuple[str, ...] = ()
     steps: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
+    supposed: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
         """Whether this map may prove `equal`."""
         return (self.unsupported is None and not self.findings and not self.nondeterministic
-                and not self.opaque)
+                and not self.opaque and not self.supposed)
 
     def reasons(self) -> tuple[Reason, ...]:
         """Why the map may not prove `equal`."""

@@ -16,8 +16,9 @@ from checker.core import Conv
 from checker.replay import identities as ids
 from checker.replay.facts import CONC, HF, MNZ, NULL, POISON, QUIET, Facts, memo, seen
 from checker.replay.hashing import U64, combine, key
-from checker.replay.nulls import with_null
+from checker.replay.nulls import open_null, with_null
 from checker.replay.operands import choose
+from checker.replay.suppose import supposed
 
 __all__ = ["ZERO_SQUARE", "Opened", "Tile", "all_null", "elements", "flat", "minus_zero",
            "opened_step", "prepared", "products", "signless_zeros", "unflat"]
@@ -54,7 +55,11 @@ def prepared(model: StepModel, tile: Tile, type_name: str, signless: bool
 def elements(model: StepModel, tile: Tile, type_name: str, signless: bool
              ) -> tuple[U64, Any, Any]:
     """Mixed element hashes, known zeros and nulls of an operand (None: there are none)."""
-    return *_elements(model, tile, type_name, signless), _null_elements(tile, type_name)
+    out, zero = _elements(model, tile, type_name, signless)
+    null = _null_elements(tile, type_name)
+    if null is None or not supposed("finite"):
+        return out, zero, null
+    return np.where(null, _ZERO_WORD, out), null if zero is None else null | zero, None
 
 
 def signless_zeros(model: StepModel, acc: tuple[U64, Facts]) -> bool:
@@ -139,7 +144,7 @@ def opened_step(model: StepModel, acc: tuple[U64, Facts], opened: Opened | None,
         move = lanes & ~here
         if move.any():
             start = choose(lanes, inner, acc)
-            bare = _plain_step(model, start, minus_zero(model, start), total, none)[0]
+            bare = opened_step(model, start, open_null(start), total, none, None)[0]
             move = move & (np.asarray(bare[1] & MNZ) == 0)
             late = with_null(bare, (z, (acc[1] & POISON) | MNZ), move)
             out = choose(move, late, out)
@@ -154,9 +159,13 @@ def opened_step(model: StepModel, acc: tuple[U64, Facts], opened: Opened | None,
             after = _also(after, fresh, acc, what)
         same = still & lanes
         if same.any():
-            same = same & (z == combine(key("null step"), total)).all(axis=0)
-            out = choose(same, acc, out)
-            after = _also(after, same, inner, z)
+            again = same & (z == combine(key("null step"), total)).all(axis=0)
+            out = choose(again, acc, out)
+            after = _also(after, again, inner, z)
+            second = same & ~again
+            if second.any():
+                out, what = _first_null(acc, total, np.broadcast_to(second, total.shape[1:]), out)
+                after = _also(after, second, acc, what)
     return out, after
 
 
@@ -188,6 +197,8 @@ def _also(known: Opened | None, lanes: NDArray[np.bool_], inner: HF, z: U64) -> 
 
 def minus_zero(model: StepModel, acc: tuple[U64, Facts]) -> Facts:
     """MNZ where the accumulator may be -0, known bits looked at."""
+    if supposed("unsigned-zero"):
+        return 0
     h, f = acc
     may = f & MNZ
     if isinstance(f, int) and not f & CONC:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from checker.replay.machine import Machine, finding
 from checker.replay.nulls import forget_nulls
 from checker.replay.result import ReplayResult, Unsupported, map_digest
 from checker.replay.scales import Scales
+from checker.replay.suppose import supposing
 from checker.replay.sync import WAITS, WAKES
 from checker.replay.trees import Domain, Trees
 from checker.replay.values import WHOLES
@@ -35,10 +36,11 @@ _MOST_ELEMENTS, _MOST_THREADS = 1 << 24, 1 << 23
 def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str = "trees",
            blocks: Sequence[tuple[int, int, int]] | None = None,
            inputs: Mapping[str, NDArray[Any]] | None = None,
-           fuel: int = DEFAULT_FUEL) -> ReplayResult:
+           fuel: int = DEFAULT_FUEL, suppose: Collection[str] = ()) -> ReplayResult:
     """Run a kernel at a launch.
 
     inputs (domain `bytes`): the bits of every input buffer, one unsigned integer an element.
+    suppose: names of `SUPPOSITIONS`; such a result explains a difference and is not usable.
     Raises LaunchError where the facts do not fit the kernel; everything else is in the result.
     """
     launch = Launch.from_json(launch)
@@ -57,13 +59,14 @@ def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str 
     memory = Globals(program, launch, inputs)
     for site, message in program.findings:
         memory.report_at("text", message, site)
-    try:
-        steps = _run_chunks(program, launch, floats, memory, blocks, fuel)
-    except Unsupported as error:
-        unsupported = finding(error.code, error.message, program, error.site)
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError,
-            ValueError) as error:  # our own defect: never an answer, never a crash
-        unsupported = Reason("internal", f"the replay failed: {type(error).__name__}: {error}")
+    with supposing(suppose):
+        try:
+            steps = _run_chunks(program, launch, floats, memory, blocks, fuel)
+        except Unsupported as error:
+            unsupported = finding(error.code, error.message, program, error.site)
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError,
+                TypeError, ValueError) as error:  # our own defect: never an answer, never a crash
+            unsupported = Reason("internal", f"the replay failed: {type(error).__name__}: {error}")
     outputs = memory.outputs() if unsupported is None else {}
     opaque = tuple(
         Opaque(program.sites[s].text.split()[0] if program.sites[s].text else "?",
@@ -73,7 +76,7 @@ def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str 
         program.name, domain, map_digest(launch.digest(), outputs), outputs,
         tuple(memory.findings.values()), memory.nondeterministic, unsupported, opaque,
         tuple(sorted(program.premises | memory.premises | _assumed(program, launch))),
-        tuple(sorted(floats.inaccurate)), steps)
+        tuple(sorted(floats.inaccurate)), steps, supposed=tuple(sorted(suppose)))
 
 
 def _assumed(program: Program, launch: Launch) -> set[str]:

@@ -2,9 +2,10 @@
 
 In: what a truth campaign left. The launch classes of one class of bytes run in the ``bytes`` domain
 on the witness search's draws, which reveal more than the truth's. Out: the classes of bytes that a
-witness shows to be several (the truth's draws were too weak), what nothing separates (an identity
-may be missing), and the share of equal pairs with the truth so refined; `--out` writes what was
-found with the part of its class that each kernel is in, for ``corpus.status --found``.
+witness shows to be several (the truth's draws were too weak); of what nothing separates, under
+which supposition the trees agree (``checker.replay.suppose``: the identity that is missing, by
+name); and the share of equal pairs with the truth so refined. `--out` writes what was found with
+the part of its class that each kernel is in, for ``corpus.status --found``.
 `python -m corpus.campaigns.excess [--found FILE] [--out FILE]`.
 """
 
@@ -12,9 +13,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +29,6 @@ from rich.progress import Progress
 from checker import Launch, api
 from checker.core import Program
 from checker.draws import RAW, Bits, canonical_nans
-from checker.errors import SamebitsError
 from checker.replay import ReplayResult, first_difference, replay
 from checker.replay.hashing import TAG
 from checker.witness import DRAWS, draw_inputs, near_boundaries
@@ -40,6 +41,9 @@ TRIED = (*DRAWS, *((kind, seed) for seed in range(9, 13)
                    for kind in ("spikes", "wide", "cancel", "normal")),
          *(("probe", seed) for seed in range(17, 25)),
          *(("level", seed) for seed in range(4, 64)))
+
+#: what is supposed to explain a pair, in order
+SUPPOSED = (("finite",), ("unsigned-zero",), ("finite", "unsigned-zero"), ("reciprocal",))
 
 #: how many of them are tried before inputs next to boundaries of narrow outputs
 BEFORE = len(DRAWS)
@@ -63,10 +67,16 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is left of a class of bytes: launch classes that no draw tells apart, as indices."""
+    """What is left of a class of bytes: launch classes that no draw tells apart, as indices.
+
+    left: (kernel, kernel, why) for the pairs of a part: the suppositions under which the maps agree
+    (joined by +), `lane-pick` (a cell holds the hardware's pick, whose bytes are not known),
+    `same now` (the maps are older than the identities), or `unexplained`.
+    """
 
     parts: tuple[tuple[int, ...], ...]
     notes: tuple[str, ...]
+    left: tuple[tuple[int, int, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -79,6 +89,8 @@ class Row:
     launch_classes: int = 0
     equal_pairs: int = 0
     proved: int = 0
+    told_apart: int = 0
+    left: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
 
@@ -137,11 +149,10 @@ def separate(cls: Bytes) -> Parts:
         if cls.draws > BEFORE:
             search.by_boundaries(at)
         search.by_draws(at, TRIED[BEFORE : cls.draws])
-    for part in search.parts:
-        if len(part) > 1:
-            search.notes += [_unexplained(cls, search.programs, part[0], other)
-                             for other in part[1:]]
-    return Parts(tuple(search.parts), tuple(search.notes))
+    left = [(one, other, why) for part in search.parts if len(part) > 1
+            for one, other, why in _reasons(cls, search.programs, part)]
+    search.notes += [_left(cls, search.programs, *found) for found in left]
+    return Parts(tuple(search.parts), tuple(search.notes), tuple(left))
 
 
 class _Search:
@@ -235,20 +246,42 @@ def _bytes(result: ReplayResult) -> tuple[str, str]:
     return state.hexdigest(), ""
 
 
-def _unexplained(cls: Bytes, programs: Sequence[Program], one: int, two: int) -> str:
-    """Where two kernels differ that no draw separates."""
-    at = next(i for i, (x, y) in enumerate(zip(cls.maps[one], cls.maps[two], strict=True))
-              if x != y)
+def _reasons(cls: Bytes, programs: Sequence[Program], part: Sequence[int]
+             ) -> Iterator[tuple[int, int, str]]:
+    """Each pair of a part with the first supposition under which its maps agree at each launch."""
+    launches = range(len(cls.maps[0]))
+
+    def maps(i: int, names: Sequence[str]) -> list[ReplayResult]:
+        return [replay(programs[i], Launch.from_json(cls.kernels[i].launches[at]), suppose=names)
+                for at in launches]
+
+    plain = {i: maps(i, ()) for i in part}
+    picks = {i for i in part if any("lane-pick" in r.premises for r in plain[i])}
+    why = dict.fromkeys(combinations(part, 2), "")
+    for names in ((), *SUPPOSED):
+        if all(why.values()):
+            break
+        found = {i: [r.digest for r in (maps(i, names) if names else plain[i])] for i in part}
+        for one, other in why:
+            if not why[one, other] and found[one] == found[other]:
+                why[one, other] = "+".join(names) or "same now"
+    for (one, other), reason in why.items():
+        yield one, other, reason or (
+            "lane-pick" if picks & {one, other} else "unexplained")
+
+
+def _left(cls: Bytes, programs: Sequence[Program], one: int, two: int, why: str) -> str:
+    """Where two kernels differ that no draw separates, and why that is left."""
     names = f"{cls.kernels[one].name} | {cls.kernels[two].name}"
-    try:
+    differing = [at for at, (x, y) in enumerate(zip(cls.maps[one], cls.maps[two], strict=True))
+                 if x != y]
+    for at in differing:
         d = first_difference(*(replay(programs[i], Launch.from_json(cls.kernels[i].launches[at]))
                                for i in (one, two)))
-    except SamebitsError as error:
-        return f"unexplained  {names}: {error}"
-    if d is None:
-        return f"same now     {names}"
-    return (f"unexplained  {names}: launch {at}, {d.kind} in {d.buffer}[{d.element}], "
-            f"{d.count} elements, lines {d.line_a} and {d.line_b}")
+        if d is not None:
+            return (f"{why:12} {names}: launch {at}, {d.kind} in {d.buffer}[{d.element}], "
+                    f"{d.count} elements, lines {d.line_a} and {d.line_b}")
+    return f"{why:12} {names}"
 
 
 def explain(classes: Sequence[Bytes], workers: int, seconds: float = 1e9) -> list[Parts]:
@@ -292,6 +325,10 @@ def tabulate(classes: Sequence[Bytes], answers: Iterable[Parts]) -> list[Row]:
         row.refined += len(sizes)
         row.launch_classes += len(cls.counts) + cls.refused
         row.equal_pairs += sum(n * (n - 1) // 2 for n in sizes)
+        whole = sum(sizes)
+        row.told_apart += whole * (whole - 1) // 2 - sum(n * (n - 1) // 2 for n in sizes)
+        for one, other, why in answer.left:
+            row.left[why] += cls.counts[one] * cls.counts[other]
         row.proved += sum(n * (n - 1) // 2 for n in cls.counts)
         row.notes += answer.notes
     return sorted(rows.values(), key=lambda r: r.family)
@@ -304,15 +341,18 @@ def show(rows: Sequence[Row]) -> None:
             print(note)
     total = Row("all")
     print(f"{'family':22}{'bytes':>8}{'refined':>8}{'launch':>8}{'ratio':>7}{'pairs':>8}"
-          f"{'proved':>8}{'%':>7}")
+          f"{'proved':>8}{'%':>7}{'told apart':>11}  left, by what is missing")
     for row in [*rows, total]:
         if row is not total:
-            for name in ("bytes_classes", "refined", "launch_classes", "equal_pairs", "proved"):
+            for name in ("bytes_classes", "refined", "launch_classes", "equal_pairs", "proved",
+                         "told_apart"):
                 setattr(total, name, getattr(total, name) + getattr(row, name))
+            total.left += row.left
         share = f"{100 * row.proved / row.equal_pairs:.1f}" if row.equal_pairs else "-"
         print(f"{row.family:22}{row.bytes_classes:8}{row.refined:8}{row.launch_classes:8}"
               f"{row.launch_classes / max(1, row.refined):7.2f}{row.equal_pairs:8}{row.proved:8}"
-              f"{share:>7}")
+              f"{share:>7}{row.told_apart:11}  "
+              + (", ".join(f"{why} {n}" for why, n in sorted(row.left.items())) or "-"))
 
 
 def main(
