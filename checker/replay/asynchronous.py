@@ -101,10 +101,15 @@ def _copy(m: Machine, to: NDArray[Any], source: NDArray[Any], inside: Mask | Non
           size: int, step: int, align: int) -> None:
     """Issue copies of `size` bytes as cells of `step`; lanes that are not `inside` get zeros."""
     full = m.full(on) & m.live
-    lane = full.reshape(-1).nonzero()[0] % m.lanes
-    to, source, warp, block = (np.broadcast_to(x, full.shape)[full]
-                               for x in (to, source, m.warp_id, m.block_index))
-    some = None if inside is None else np.broadcast_to(inside, full.shape)[full]
+    every = np.flatnonzero(full)
+    lane, whole = every % m.lanes, len(every) == full.size
+
+    def of(x: Any) -> Any:
+        flat = np.broadcast_to(x, full.shape).reshape(-1)
+        return flat if whole else flat.take(every)
+
+    to, source, warp, block = map(of, (to, source, m.warp_id, m.block_index))
+    some = None if inside is None else of(inside)
     if some is None or some.all():
         _, h, f = cells_from(Lanes(m, block, warp), "global", source, None, size, step, align)
     else:

@@ -37,7 +37,6 @@ from checker.replay.facts import (
 from checker.replay.hashing import U64, combine, combine_all, const_hash, key
 from checker.replay.integers import bounded_form, form, magnitude_bound, sum_terms
 from checker.replay.machine import EMPTY, Machine, Step
-from checker.replay.nulls import open_null
 from checker.replay.rounding import (
     ZERO_SQUARE,
     Opened,
@@ -49,6 +48,7 @@ from checker.replay.rounding import (
     products,
     signless_zeros,
     unflat,
+    where_null,
 )
 from checker.replay.values import Conc, Hash, V, hash_of, make_pack, pred_bits, split
 
@@ -321,7 +321,7 @@ def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
     if model.chain == "add":
         acc, opened = _zero(), None
     elif opened is UNKNOWN:
-        opened = open_null(acc)
+        opened = where_null(acc)
     for sums in step_sums(model, prepared(model, a, model.a_type, signless),
                           prepared(model, b, model.b_type, signless)):
         dealt = [None if x is None else to_fragment(x, fragment) for x in sums]

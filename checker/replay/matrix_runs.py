@@ -31,8 +31,7 @@ from checker.replay.matrix import (
     to_fragment,
     write,
 )
-from checker.replay.nulls import open_null
-from checker.replay.rounding import Opened, Tile, elements, minus_zero, opened_step
+from checker.replay.rounding import Opened, Tile, elements, minus_zero, opened_step, where_null
 from checker.replay.schedule import Kind, runs
 from checker.replay.values import V
 
@@ -204,7 +203,7 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
                 x.before < 0 for x in now) else None
             acc, opened = found or (_accumulators(m, attr, now, values, out), UNKNOWN)
             if opened is UNKNOWN:
-                opened = open_null(acc)
+                opened = where_null(acc)
         signless = _signless(model, acc, len(now))
         pieces = []
         for flag in dict.fromkeys(signless):

@@ -21,7 +21,7 @@ from checker.replay.operands import choose
 from checker.replay.suppose import supposed
 
 __all__ = ["ZERO_SQUARE", "Opened", "Tile", "all_null", "elements", "flat", "minus_zero",
-           "opened_step", "prepared", "products", "signless_zeros", "unflat"]
+           "opened_step", "prepared", "products", "signless_zeros", "unflat", "where_null"]
 
 Tile = tuple[U64, Facts]  # hashes (2, B, G, rows, cols) and facts (B, G, rows, cols) or int
 
@@ -120,31 +120,40 @@ def all_null(a: Any, b: Any, part: list[int]) -> NDArray[np.bool_]:
                                 (~b[..., part, :]).astype(np.float32)) == 0)
 
 
-Opened = tuple[NDArray[np.bool_], HF, U64]  # lanes of x + z, x there, the hash of the null z
+# lanes of x + z, x there, the hash of the null z; and of the last step, if it was one of nulls: its
+# lanes that are no such sum, and its products
+Opened = tuple[NDArray[np.bool_], HF, U64, "tuple[NDArray[np.bool_], U64] | None"]
+_NOWHERE = np.zeros((1, 1, 1), dtype=bool)
 
 
-def opened_step(model: StepModel, acc: tuple[U64, Facts], opened: Opened | None, total: U64,
+def where_null(acc: HF) -> Opened | None:
+    """Where an accumulator holds a null, as far as its hash tells."""
+    found = open_null(acc)
+    return None if found is None else (*found, None)
+
+
+def opened_step(model: StepModel, acc: tuple[U64, Facts], known: Opened | None, total: U64,
                 none: Any, null: Any) -> tuple[tuple[U64, Facts], Opened | None]:
     """One rounding step onto an accumulator of which is known where it holds a null.
 
     none, null: lanes whose products are all +0 * +0, all zero or NaN. A null step leaves its
-    accumulator alone but for a NaN: once is enough, and it may come last. Returns the result and
-    where that holds a null.
+    accumulator alone but for a NaN: once is enough, and it may come last. (Of a second null only
+    the repetition is left out.) Returns the result and where that holds a null.
     """
     may = minus_zero(model, acc)
     out, skipped = _plain_step(model, acc, may, total, none)
-    if opened is None and (null is None or not null.any()):
+    if known is None and (null is None or not null.any()):
         return out, None
-    here = np.zeros((1, 1, 1), dtype=bool) if null is None else null
-    lanes, inner, z = opened or (np.zeros((1, 1, 1), dtype=bool), acc, acc[0])
+    here = _NOWHERE if null is None else null
+    lanes, inner, z, last = known or (_NOWHERE, acc, acc[0], None)
     after: Opened | None = None
-    if opened is not None:
+    if known is not None:
         if skipped is not None:
             after = _also(after, lanes & skipped, inner, z)
         move = lanes & ~here
         if move.any():
             start = choose(lanes, inner, acc)
-            bare = opened_step(model, start, open_null(start), total, none, None)[0]
+            bare = _plain_step(model, start, minus_zero(model, start), total, none)[0]
             move = move & (np.asarray(bare[1] & MNZ) == 0)
             late = with_null(bare, (z, (acc[1] & POISON) | MNZ), move)
             out = choose(move, late, out)
@@ -153,19 +162,21 @@ def opened_step(model: StepModel, acc: tuple[U64, Facts], opened: Opened | None,
         still = here & _kept(model, acc, may)
         if none is not None:
             still = still & ~none
+        twice = _NOWHERE if last is None else still & last[0] & (last[1] == total).all(axis=0)
+        if twice.any():
+            out, still = choose(twice, acc, out), still & ~twice
         fresh = still & ~lanes
         if fresh.any():
             out, what = _first_null(acc, total, np.broadcast_to(fresh, total.shape[1:]), out)
             after = _also(after, fresh, acc, what)
         same = still & lanes
         if same.any():
-            again = same & (z == combine(key("null step"), total)).all(axis=0)
+            again = _same_null(np.broadcast_to(same, total.shape[1:]), z, total)
             out = choose(again, acc, out)
             after = _also(after, again, inner, z)
-            second = same & ~again
-            if second.any():
-                out, what = _first_null(acc, total, np.broadcast_to(second, total.shape[1:]), out)
-                after = _also(after, second, acc, what)
+            twice = twice | (same & ~again)
+        if twice.any():
+            after = (*(after or (_NOWHERE, acc, acc[0]))[:3], (twice, total))
     return out, after
 
 
@@ -186,13 +197,23 @@ def _first_null(acc: HF, total: U64, lanes: NDArray[np.bool_], out: HF) -> tuple
     return (out_h, out_f), what
 
 
+def _same_null(lanes: NDArray[np.bool_], z: U64, total: U64) -> NDArray[np.bool_]:
+    """Those of these lanes in which the null of this step is z."""
+    at = np.flatnonzero(lanes)
+    mine = combine(key("null step"), total.reshape(2, -1).take(at, axis=1)[:, None])
+    theirs = np.broadcast_to(z, total.shape).reshape(2, -1).take(at, axis=1)
+    out = np.zeros(lanes.shape, dtype=bool)
+    out.reshape(-1)[at] = (theirs == mine[:, 0]).all(axis=0)
+    return out
+
+
 def _also(known: Opened | None, lanes: NDArray[np.bool_], inner: HF, z: U64) -> Opened | None:
     """More lanes that hold a null."""
     if not lanes.any():
         return known
     if known is None:
-        return lanes, inner, z
-    return known[0] | lanes, choose(lanes, inner, known[1]), np.where(lanes, z, known[2])
+        return lanes, inner, z, None
+    return known[0] | lanes, choose(lanes, inner, known[1]), np.where(lanes, z, known[2]), None
 
 
 def minus_zero(model: StepModel, acc: tuple[U64, Facts]) -> Facts:
