@@ -247,22 +247,29 @@ UNKNOWN: Any = "where it holds a null is not known"
 
 
 def keep_result(m: Machine, layout: str, ops: list[Op], out: HF, opened: Opened | None) -> None:
-    """Remember what some steps wrote: the next ones often go on from just that.
+    """Remember what some steps wrote: later ones to the same registers often go on from just that.
 
     layout: of `out` and `opened`, lane elements (E, B, T) or matrices (steps * B, G, rows, cols).
     """
-    m.extra["accumulated"] = layout, [[m.regs[d] for d in op.dst] for op in ops], out, opened
+    results: dict[tuple[int, ...], Any] = m.extra.setdefault("accumulated", {})
+    name = tuple(op.dst[0] for op in ops)
+    results.pop(name, None)
+    if len(results) >= _RESULTS:
+        del results[next(iter(results))]
+    results[name] = layout, [[m.regs[d] for d in op.dst] for op in ops], out, opened
+
+
+_RESULTS = 4  # accumulators that are worked on by turns
 
 
 def last_result(m: Machine, layout: str, values: list[list[V]]) -> tuple[HF, Opened | None] | None:
     """The elements of these registers, and where they hold a null, if just that was written."""
-    kept, known, out, opened = m.extra.get("accumulated", ("", [], None, None))
-    if kept != layout or len(known) != len(values):
-        return None
-    for a, b in zip(known, values, strict=True):
-        if len(a) != len(b) or any(x is not y for x, y in zip(a, b, strict=True)):
-            return None
-    return out, opened
+    for kept, known, out, opened in m.extra.get("accumulated", {}).values():
+        if kept == layout and len(known) == len(values) and all(
+                len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+                for a, b in zip(known, values, strict=True)):
+            return out, opened
+    return None
 
 
 def write(m: Machine, op: Op, out: tuple[U64, Facts], fragment: Fragment,
