@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.tree.arrays import every, some
 from checker.tree.hashing import Hash, finish, hash_ints, key, mix, ordered
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import (
@@ -245,7 +246,7 @@ def _left_of(p: Node, scope: Scope) -> Hash:
         return hash_members(p.op, [_left(q, scope) for q in p.args])
     side = decided(p, scope)
     h = scope.of(p)
-    if not bool(side.any()):
+    if not some(side):
         return h
     return np.where(side == 1, key("true"), np.where(side == 2, key("false"), h))
 
@@ -348,7 +349,7 @@ def comparison_terms(scope: Scope, poly: Poly) -> Terms:
         return found
     tested = -1 - _literal(found)
     first = tested // step * step
-    if bool((first == tested).all()):
+    if every(first == tested):
         return found
     return _put_literal(scope, found, bound, -1 - first, step.bit_length() - 1)
 
@@ -447,7 +448,7 @@ def shows_sharing(scope: Scope, guard: Node, place: int | None) -> None:
         shown = (back != 0) & (least > 0)
         if place is not None:
             shown &= (back > 0) & (back <= place)
-        if bool(shown.any()):
+        if some(shown):
             scope.rewriter.forest.shared.add(size)
 
 
@@ -458,7 +459,7 @@ def bounds_of(scope: Scope, guard: Node) -> dict[Node, str]:
         if p.op == "ge0" and p.poly is not None:
             found = terms(scope, p.poly)
             group = own_group(scope, found)
-            if group is not None and bool(((group[1] == 0) | (group[2] > 0)).all()):
+            if group is not None and every((group[1] == 0) | (group[2] > 0)):
                 y = next(m[0] for m in found if m and m[0] in scope.rewriter.coordinates)
                 out[y] = group[0]
     return out
@@ -492,7 +493,7 @@ def moves_with(bound: Poly, address: Poly, size_bytes: int) -> str | None:
                     m in place.terms and _same(place.terms[m], c * element)
                     for m, c in v.terms.items() if m):
                 gap = place.const - v.const * element
-                if not isinstance(gap, np.ndarray) or bool((gap == gap[0]).all()):
+                if not isinstance(gap, np.ndarray) or every(gap == gap[0]):
                     return size
     return None
 
@@ -777,7 +778,7 @@ def _collect(out: Terms, mono: tuple[Node, ...], c: Any, den: int, width: int) -
 def _divide(c: Any, scale: int) -> Any:
     """Return c / scale where that is whole for every pair."""
     if isinstance(c, np.ndarray):
-        if bool((c % np.int64(scale)).any()):
+        if some(c % np.int64(scale)):
             return None
         return c // np.int64(scale)
     return c // scale if c % scale == 0 else None

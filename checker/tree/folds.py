@@ -16,6 +16,7 @@ import numpy.typing as npt
 import xxhash
 
 from checker.tree import evaluate
+from checker.tree.arrays import every, some
 from checker.tree.chains import one_steps
 from checker.tree.contexts import each_once
 from checker.tree.groups import Groups, groups_of
@@ -195,14 +196,14 @@ class Body:
         running = np.ones(groups.count + 1, dtype=bool)
         running[-1] = False
         done = 0
-        while bool(running.any()):
+        while some(running):
             if done >= MAX_ROUNDS:
                 raise Fuel("the accumulators of a loop")
             self._evaluate(current)
             cond = self.inside.of(fold.cond)
             grown = [collapse(ordered(key("phi"), [mix(key("init"), h), self.inside.of(s), cond]))
                      for h, s in zip(start, fold.steps, strict=True)]
-            if bool(running[:-1].all()):
+            if every(running[:-1]):
                 current = grown
             else:
                 current = [np.where(running[g], new, old) for g, new, old in zip(

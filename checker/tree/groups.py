@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from checker.tree.arrays import every, some
 from checker.tree.evaluate import options, parts
 from checker.tree.nodes import LOW_BITS, Node
 
@@ -95,7 +96,7 @@ class _Graph:
             self._up(label, needed)
             self._join(label, needed)
             self._down(label, needed)
-            if all(bool((a == label[p]).all()) for a, p in zip(before, phis, strict=True)):
+            if all(every(a == label[p]) for a, p in zip(before, phis, strict=True)):
                 break
         out = label[self.fold.out]
         asked = needed[self.fold.out]
@@ -121,7 +122,7 @@ class _Graph:
                         needed[kid][places[own]] = True
             grown = False
             for p, s in zip(self.fold.phis, self.fold.steps, strict=True):
-                if s in needed and bool((needed[p] & ~needed[s]).any()):
+                if s in needed and some(needed[p] & ~needed[s]):
                     needed[s] |= needed[p]
                     grown = True
             if not grown:

@@ -7,11 +7,13 @@ flat, a negated comparison is a comparison, a conjunct implied by another one dr
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from checker.tree.arrays import every
 from checker.tree.nodes import Forest, Node
 from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.values import Value, Values, unsigned
@@ -239,7 +241,7 @@ class Logic:
         if literal is absorbing:
             return absorbing
         flat = self._strongest(op, flat)
-        if any(self.negate(p) in flat for p in flat if p.op in ("not", "ge0")):
+        if self._contradict(flat):
             return absorbing
         if literal is not neutral:
             flat.append(literal)
@@ -252,6 +254,15 @@ class Logic:
             return flat[0]
         flat.sort(key=lambda n: n.serial)
         return forest.make(op, width=1, args=flat)
+
+    def _contradict(self, flat: list[Node]) -> bool:
+        """Tell whether one of some conditions is another one's opposite.
+
+        Opposite comparisons have the same symbols: others are not turned round.
+        """
+        symbols = Counter(_symbols(p) for p in flat if p.op == "ge0")
+        return any(self.negate(p) in flat for p in flat if p.op == "not" or (
+            p.op == "ge0" and symbols[_symbols(p)] > 1))
 
     def _absorbed(self, op: str, flat: list[Node]) -> list[Node]:
         """Drop a or (a and b) to a, also where (a and b) implies a otherwise; reduce
@@ -344,13 +355,13 @@ class Logic:
 
     def _weaker(self, k: Node, q: Node) -> bool:
         if k.op == "lanes" and q.op == "lanes" and k.table is not None and q.table is not None:
-            return bool((~k.table | q.table).all())
+            return every(~k.table | q.table)
         if k.op != "ge0" or q.op != "ge0" or k.poly is None or q.poly is None:
             return False
         gap = q.poly.sub(k.poly)
         if gap.is_const:
             c = gap.const
-            return bool((c >= 0).all()) if isinstance(c, np.ndarray) else c >= 0
+            return every(c >= 0) if isinstance(c, np.ndarray) else c >= 0
         bounds = gap.range()
         return bounds is not None and bounds[0] >= 0
 
@@ -412,6 +423,11 @@ def _content(poly: Poly) -> int:
         if mono:
             g = math.gcd(g, int(np.gcd.reduce(np.abs(c))) if isinstance(c, np.ndarray) else abs(c))
     return g if 0 < g < 1 << 62 else 1
+
+
+def _symbols(p: Node) -> frozenset[tuple[Node, ...]]:
+    """Return the products of symbols that a comparison adds up."""
+    return frozenset(m for m in p.poly.terms if m) if p.poly is not None else frozenset()
 
 
 def _div(c: Any, g: int) -> Any:

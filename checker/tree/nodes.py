@@ -9,13 +9,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from checker.tree.hashing import Hash, collapse, finish, hash_ints, key, mix, ordered, unordered
+from checker.tree.arrays import every, some
+from checker.tree.hashing import (
+    MANY,
+    Hash,
+    collapse,
+    finish,
+    hash_ints,
+    in_blocks,
+    key,
+    mix,
+    ordered,
+    unordered,
+)
 from checker.tree.poly import Poly, constant
 
 __all__ = [
@@ -208,17 +221,17 @@ def hash_members(op: str, hs: list[Hash]) -> Hash:
     marks[:, skip] = 0
     out = mix(key(op), finish(marks.sum(axis=1, dtype=np.uint64)))
     count = len(hs) - skip.sum(axis=0)
-    if bool((count <= 1).any()):  # the one that is left, or none
+    if some(count <= 1):  # the one that is left, or none
         at = np.where(count == 1, np.argmin(skip, axis=0), 0)
         left = np.where(count == 1, every[:, at, np.arange(lanes)], neutral)
         out = np.where(count <= 1, left, out)
-    return np.where(dead, absorbing, out) if bool(dead.any()) else out
+    return np.where(dead, absorbing, out) if some(dead) else out
 
 
 def _equal(a: Hash, b: Hash) -> npt.NDArray[np.bool_]:
     """Tell where hashes are the same, word by word."""
     same = np.asarray(a[0] == b[0])
-    return same & (a[1] == b[1]) if bool(same.any()) else same
+    return same & (a[1] == b[1]) if some(same) else same
 
 
 def hash_select(width: int, p: Hash, a: Hash, b: Hash) -> Hash:
@@ -226,7 +239,7 @@ def hash_select(width: int, p: Hash, a: Hash, b: Hash) -> Hash:
     h = ordered(key(f"select||{width}"), [p, a, b])
     for where, side in ((_equal(a, b), a), (_equal(p, key("true")), a),
                         (_equal(p, key("false")), b)):
-        if bool(where.any()):
+        if some(where):
             h = np.where(where, side, h)
     return h
 
@@ -236,8 +249,10 @@ def hash_step(node: Node, a: Hash, b: Hash) -> Hash:
 
     Its products are a multiset (or a list, where places count).
     """
+    count, pairs = a.shape[1], max(a.shape[2], b.shape[2])
+    if count * pairs > MANY and pairs > 1:
+        return in_blocks(partial(hash_step, node), pairs, max(MANY // 2 // count, 1), a, b)
     tag = key(f"mma|{node.attr}|{node.width}")
-    count = a.shape[1]
     both = a + b
     products = mix(key("product"), both.reshape(2, -1))
     if "list" in node.attr.split("|")[3]:
@@ -452,19 +467,19 @@ class Forest:
             ranked = h[0][order]
             fresh = np.ones(len(ranked), dtype=bool)
             np.not_equal(ranked[1:], ranked[:-1], out=fresh[1:])
-            if not bool(fresh.all()):
+            if not every(fresh):
                 table = np.empty(len(order), dtype=np.int64)
                 table[order] = order[fresh][np.cumsum(fresh) - 1]
-                if bool((h[1] == h[1][table]).all()):
+                if every(h[1] == h[1][table]):
                     self.alike[node] = self.tables.setdefault(table.tobytes(), table)
         return self.alike[node]
 
     # -- small makers
     def lanes_node(self, mask: npt.NDArray[np.bool_]) -> Node:
         """Return the predicate that is a literal in each lane."""
-        if bool(mask.all()) and hasattr(self, "true"):
+        if every(mask) and hasattr(self, "true"):
             return self.true
-        if not bool(mask.any()) and hasattr(self, "false"):
+        if not some(mask) and hasattr(self, "false"):
             return self.false
         return self.make("lanes", width=1, table=mask.astype(bool))
 
@@ -557,7 +572,7 @@ def _never_neg_zero(poly: Poly) -> bool:
         return False
     c = poly.const
     sign = -(1 << (poly.width - 1))
-    return not bool((c == sign).any()) if isinstance(c, np.ndarray) else c != sign
+    return not some(c == sign) if isinstance(c, np.ndarray) else c != sign
 
 
 def parameter_name(atom: Node) -> str | None:

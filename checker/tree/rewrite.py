@@ -20,6 +20,7 @@ import numpy.typing as npt
 import xxhash
 
 from checker.tree import evaluate
+from checker.tree.arrays import every
 from checker.tree.contexts import Contexts, each_once
 from checker.tree.hashing import Hash, agree, collapse, key
 from checker.tree.logic import Logic
@@ -150,7 +151,7 @@ class _Table:
 
 def _joined(a: _Table, b: _Table, name: str, order: Numbers) -> Any:
     one, two = getattr(a, name), getattr(b, name)
-    if one.shape[-1] == two.shape[-1] == 1 and bool((one == two).all()):
+    if one.shape[-1] == two.shape[-1] == 1 and every(one == two):
         return one
     wide = [np.broadcast_to(h, (*h.shape[:-1], len(t.keys))) for h, t in ((one, a), (two, b))]
     return np.ascontiguousarray(np.concatenate(wide, axis=-1)[..., order])
@@ -405,7 +406,7 @@ class Rewriter:
         """Return keys that were asked for, each once, in order."""
         keys = waiting[0]
         if all(w is keys for w in waiting):
-            if len(keys) == 1 or id(keys) in self.named or bool((keys[1:] > keys[:-1]).all()):
+            if len(keys) == 1 or id(keys) in self.named or every(keys[1:] > keys[:-1]):
                 return keys
             return each_once(keys)
         return each_once(*{id(w): w for w in waiting}.values())

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from checker.tree.arrays import every, some
 from checker.tree.nodes import Forest, Node, parameter_name
 from checker.tree.poly import Coef, Poly, TooLarge, constant, is_zero, settle
 
@@ -149,7 +150,7 @@ class Values:
                 rest = rest | lanes
         if not parts:
             return self._cast_sum(op, poly, source, width)
-        if not bool(rest.all()):
+        if not every(rest):
             parts.append((~rest, self._cast_sum(op, _of_lanes(poly, ~rest), source, width)))
         out = Poly(width, {})
         for lanes, own in parts:
@@ -207,7 +208,7 @@ class Values:
             return None
         step = (1 << k) - 1
         if k + atom.width < width or (
-                bool((c & np.int64(step)).any()) if isinstance(c, np.ndarray) else c & step):
+                some(c & np.int64(step)) if isinstance(c, np.ndarray) else c & step):
             return None
         if atom.op == "extract":
             return k, self.poly(atom.args[0], atom.args[0].width)
@@ -589,7 +590,7 @@ def _by_symbols(poly: Poly) -> list[tuple[Any, Poly]]:
     symbols, or where there are more than a few kinds.
     """
     some = [c for m, c in poly.terms.items() if m and isinstance(c, np.ndarray)
-            and not bool(c.all())]
+            and not every(c)]
     if not some:
         return []
     kinds, of = np.unique(np.stack([c != 0 for c in some]), axis=1, return_inverse=True)

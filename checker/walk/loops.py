@@ -17,7 +17,7 @@ from checker.tree.folds import Fold, fold_of, make_folds
 from checker.tree.hashing import hash_ints, key, kinds
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
-from checker.tree.poly import Poly
+from checker.tree.poly import Poly, TooLarge
 from checker.tree.rewrite import Pivot, Rewriter
 from checker.tree.values import Value
 from checker.walk.carried import carried, cyclic, idle
@@ -234,6 +234,7 @@ class Runner:
             proved = self._induction(starts, worlds, lead, period)
             if proved is not None or len(self.lost) > lost:
                 return proved
+            self._compare_first()
             if self.unlike >= {0, 1}:  # the first iterations are the same whatever the lead
                 break
         raise GiveUp("loop", "no period of the loop's state was found", engine.site)
@@ -303,6 +304,23 @@ class Runner:
         self.ends = [it.world[4] for it in runs]
         drained = all(not engine.tiles.in_flight(it.world[4], it.cond) for it in runs)
         return self._leave(summary, drained)
+
+    def _compare_first(self) -> None:
+        """Look, once there are three, whether one template gives the first iterations.
+
+        It is what takes least to show that no lead and no period will do (`_refuted`). In a ring
+        of tiles what needs no template may be tried last.
+        """
+        first = self.iterations
+        if len(first) < 3 or self.unlike or self.unfit or self.engine.tiles.stages() \
+                or any(len(it.exits) != 1 for it in first):
+            return
+        try:
+            made = self._first_templates(first, self._header_exit(first[0]))
+            if made is not None:
+                self._fitting(made[1])
+        except (GiveUp, TooLarge):  # nothing is shown
+            self.unlike, self.unfit = set(), {}
 
     def _refuted(self, count: int) -> bool:
         """Tell whether no template gives the first iterations, as an earlier attempt found."""
@@ -398,12 +416,25 @@ class Runner:
 
     def _common(self, runs: list[Iteration], lead: int, period: int) -> Summary | None:
         """Unify the iterations into one template; check it against every one of them."""
-        engine = self.engine
         k = Poly(32, {(self.kappa,): 1})
-        first = self.iterations[:lead + period]
         header = self._header_exit(runs[0])
-        g = Generaliser(engine, self.kappa)
-        cond = g.node(first[0].cond, first[1].cond)
+        made = self._first_templates(self.iterations[:lead + period], header)
+        if made is None:
+            return None
+        test, wanted = made
+        for i, it in enumerate(runs):
+            at = k.scale(period).add(Poly(32, {(): lead + i} if lead + i else {}))
+            facts = [self._at(f, at) for f in self._executed(test, header)]
+            if not facts and not header and lead + i:
+                facts = [f for f in (self._at(test, at.sub(Poly(32, {(): 1}))),)
+                         if not f.deps & self._phi_mask()]
+            wanted.append((at, self._template(it, facts, header)))
+        return self._fitting(wanted)
+
+    def _first_templates(self, first: list[Iteration], header: bool
+                         ) -> tuple[Node, list[tuple[Poly, Summary]]] | None:
+        """Return the test as a template, and the first iterations, each as it is where it runs."""
+        cond = Generaliser(self.engine, self.kappa).node(first[0].cond, first[1].cond)
         if cond is None:
             self.unlike = {0, 1}
             return None
@@ -415,13 +446,10 @@ class Runner:
                 facts = [self._at(test, Poly(32, {(): j} if j else {}))
                          for j in range(i + header)]
             wanted.append((Poly(32, {(): i} if i else {}), self._template(it, facts, header)))
-        for i, it in enumerate(runs):
-            at = k.scale(period).add(Poly(32, {(): lead + i} if lead + i else {}))
-            facts = [self._at(f, at) for f in self._executed(test, header)]
-            if not facts and not header and lead + i:
-                facts = [f for f in (self._at(test, at.sub(Poly(32, {(): 1}))),)
-                         if not f.deps & self._phi_mask()]
-            wanted.append((at, self._template(it, facts, header)))
+        return test, wanted
+
+    def _fitting(self, wanted: list[tuple[Poly, Summary]]) -> Summary | None:
+        """Return one template that gives all iterations."""
         for start in (0, 1):  # what iteration 0 has is at times not told from a literal 0
             unified = self._fitted(wanted, start)
             if unified is not None:

@@ -23,7 +23,7 @@ from checker.walk.state import GiveUp
 
 __all__ = ["Shared"]
 
-Table = npt.NDArray[np.int64]
+Table = npt.NDArray[Any]  # of integers
 _NOBODY = -1
 _SEVERAL = -2
 _SPAN = 1 << 20  # more than the bytes of one entry
@@ -43,14 +43,14 @@ class Shared:
         self.seen_as: Callable[[Node, Value], Value] = lambda _cond, value: value
         self.unfold: Callable[[int, int, int], None] = lambda *_: None
         self.size = 0
-        self.writer = np.zeros(0, dtype=np.int64)
-        self.lane = np.zeros(0, dtype=np.int64)
-        self.off = np.zeros(0, dtype=np.int64)
-        self.wrote = np.zeros((2, 0), dtype=np.int64)  # epoch of the last write: block, warp
-        self.read = np.zeros((2, 0), dtype=np.int64)  # epoch of the last read
-        self.reader = np.zeros(0, dtype=np.int64)
-        self.busy = np.zeros(0, dtype=np.int64)  # matrix steps under way that read
-        self.pending = np.zeros(0, dtype=np.int64)  # asynchronous copies under way
+        self.writer = np.zeros(0, dtype=np.int32)
+        self.lane = np.zeros(0, dtype=np.int32)
+        self.off = np.zeros(0, dtype=np.int32)
+        self.wrote = np.zeros((2, 0), dtype=np.int32)  # epoch of the last write: block, warp
+        self.read = np.zeros((2, 0), dtype=np.int32)  # epoch of the last read
+        self.reader = np.zeros(0, dtype=np.int32)
+        self.busy = np.zeros(0, dtype=np.int32)  # matrix steps under way that read
+        self.pending = np.zeros(0, dtype=np.int32)  # asynchronous copies under way
         self.epoch = [1, 1]
         self.sure = [1, 1]  # what lies before is ordered on every path
         self.perhaps: list[tuple[Node, list[int]]] = []  # barriers on a path, and the epoch after
@@ -77,15 +77,15 @@ class Shared:
     def _grow(self, size: int) -> None:
         if size <= self.size:
             return
-        more = max(size, 2 * self.size, 4096) - self.size
-        pad = np.zeros(more, dtype=np.int64)
+        more = max(size, self.size + self.size // 4, 4096) - self.size  # states are copied often
+        pad = np.zeros(more, dtype=np.int32)
         self.writer = np.concatenate((self.writer, pad + _NOBODY))
         self.lane = np.concatenate((self.lane, pad))
         self.off = np.concatenate((self.off, pad))
         self.reader = np.concatenate((self.reader, pad + _NOBODY))
         self.pending = np.concatenate((self.pending, pad))
         self.busy = np.concatenate((self.busy, pad))
-        two = np.zeros((2, more), dtype=np.int64)
+        two = np.zeros((2, more), dtype=np.int32)
         self.wrote = np.concatenate((self.wrote, two), axis=1)
         self.read = np.concatenate((self.read, two), axis=1)
         self.size += more
@@ -266,7 +266,7 @@ class Shared:
         values = self.values
         total = len(active)
         lanes = np.flatnonzero(active)
-        sources, which = np.unique(writer * _SPAN + off, return_inverse=True)
+        sources, which = np.unique(_codes(writer, off), return_inverse=True)
         table = np.zeros(total, dtype=np.int64)
         table[lanes] = lane
         options: list[Value] = []
@@ -321,7 +321,7 @@ class Shared:
         if issuer is None:
             self.reader[index] = _SEVERAL
             self.read[0, index], self.read[1, index] = self.epoch
-        code, which = np.unique(writer[..., 0] * _SPAN + off[..., 0], return_inverse=True)
+        code, which = np.unique(_codes(writer[..., 0], off[..., 0]), return_inverse=True)
         parts: list[Value] = []
         for c in code.tolist():
             whole = self.entries[c // _SPAN]
@@ -357,8 +357,8 @@ class Shared:
         mine, theirs = self.writer[:size], out.writer[:size]
         alike = (mine >= 0) & (theirs >= 0) & (self.lane[:size] == out.lane[:size]) & (
             self.off[:size] == out.off[:size])
-        writer = np.where((mine == _GONE) | (theirs == _GONE), np.int64(_GONE), np.int64(_NOBODY))
-        writer = np.where((mine >= 0) | (theirs >= 0), np.int64(_LOST), writer)
+        writer = np.where((mine == _GONE) | (theirs == _GONE), np.int32(_GONE), np.int32(_NOBODY))
+        writer = np.where((mine >= 0) | (theirs >= 0), np.int32(_LOST), writer)
         for x, y in _pairs(mine[alike], theirs[alike]):
             made = value(self.entries[x], other.entries[y])
             cond, late = self.conds[x], other.conds[y]
@@ -413,9 +413,16 @@ class Shared:
         return True
 
 
+def _codes(writer: Table, off: Table) -> Table:
+    """Return numbers for the places in entries that bytes come from."""
+    codes: Table = writer.astype(np.int64) * _SPAN + off
+    return codes
+
+
 def _pairs(one: Table, two: Table) -> list[tuple[int, int]]:
     """Return the pairs of entries (not negative) that stand side by side, each once, in order."""
-    return [divmod(code, 1 << 32) for code in each_once(one << 32 | two).tolist()]
+    codes = one.astype(np.int64) << 32 | two
+    return [divmod(code, 1 << 32) for code in each_once(codes).tolist()]
 
 
 def _exchanged(node: Node) -> bool:
