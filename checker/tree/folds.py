@@ -381,47 +381,46 @@ def _plan_of(fold: Fold, bits: int) -> _Plan:
     return _Plan(order, list(tables.values()))
 
 
-def _level(nodes: list[Node]) -> int:
-    """One more than the deepest fold inside."""
-    level, seen, work = 0, set(), list(nodes)
-    while work:
-        node = work.pop()
-        if node.serial in seen:
+def _level(nodes: list[Node], known: dict[Node, int]) -> int:
+    """One more than the deepest fold inside; known: the depths of nodes, kept between calls."""
+    level, stack = 0, [n for n in nodes if n not in known]
+    while stack:
+        node = stack[-1]
+        waiting = [k for k in node.kids if k not in known] \
+            if node.op not in ("fold", "trips") and node not in known else []
+        if waiting:
+            stack += waiting
             continue
-        seen.add(node.serial)
-        if node.op in ("fold", "trips"):
-            level = max(level, node.extra.level)
-            continue
-        work.extend(node.kids)
+        stack.pop()
+        known[node] = node.extra.level if node.op in ("fold", "trips") else max(
+            (known[k] for k in node.kids), default=0)
+    for node in nodes:
+        level = max(level, known[node])
     return level + 1
 
 
 def fold_of(form: str, counter: Node, phis: list[Node], inits: list[Node], steps: list[Node],
-            cond: Node, out: Node, start: Node | None = None) -> Fold:
-    """Return one loop value; only accumulators it depends on are kept."""
-    index = {p: i for i, p in enumerate(phis)}
-    needed: list[int] = []
-    work = [out, cond]
-    if out in index:
-        needed.append(index[out])
-        work = [steps[index[out]], cond]
-    seen: set[int] = set()
-    while work:
-        node = work.pop()
-        if node.serial in seen:
-            continue
-        seen.add(node.serial)
-        i = index.get(node)
-        if i is not None and i not in needed:
-            needed.append(i)
-            work.append(steps[i])
-        work.extend(node.kids)
-        if node.op == "fold":
-            work.extend(node.extra.parts())
-    needed.sort()
-    return Fold(form, counter, tuple(phis[i] for i in needed), tuple(inits[i] for i in needed),
-                tuple(steps[i] for i in needed), cond, out,
-                _level([cond, out, *(steps[i] for i in needed)]), start)
+            cond: Node, out: Node, start: Node | None = None,
+            levels: dict[Node, int] | None = None) -> Fold:
+    """Return one loop value; only accumulators it depends on are kept.
+
+    levels: what was found of the depth of nodes, for the values of one loop.
+    """
+    index = {p.deps & ~LOW_BITS: i for i, p in enumerate(phis)}
+    bits = cond.deps | (steps[phis.index(out)] if out in phis else out).deps
+    needed = {phis.index(out)} if out in phis else set()
+    grown = True
+    while grown:
+        more = {i for bit, i in index.items() if bit & bits} - needed
+        needed |= more
+        grown = bool(more)
+        for i in more:
+            bits |= steps[i].deps
+    order = sorted(needed)
+    return Fold(form, counter, tuple(phis[i] for i in order), tuple(inits[i] for i in order),
+                tuple(steps[i] for i in order), cond, out,
+                _level([cond, out, *(steps[i] for i in order)], {} if levels is None else levels),
+                start)
 
 
 def make_folds(forest: Forest, rewriter: Rewriter, folds: list[Fold]) -> list[Node]:

@@ -107,11 +107,10 @@ class Node:
 
 
 def _choose(table: npt.NDArray[Any], options: list[Hash]) -> Hash:
-    out = np.empty((2, len(table)), dtype=np.uint64)
+    every_option = np.empty((2, len(options), len(table)), dtype=np.uint64)
     for i, option in enumerate(options):
-        mask = table == i
-        out[:, mask] = option[:, mask] if option.shape[1] > 1 else option
-    return out
+        every_option[:, i] = option
+    return every_option[:, table, np.arange(len(table))]
 
 
 def hash_poly(poly: Poly, h_of: Callable[[Node], Hash]) -> Hash:
@@ -537,7 +536,7 @@ class Forest:
 
     def mux(self, table: npt.NDArray[np.int64], nodes: Sequence[Node]) -> Node:
         """Return the node whose lane i holds what nodes[table[i]] holds in lane i."""
-        used = sorted({int(i) for i in np.unique(table)})
+        used = sorted(set(table.tolist()))
         distinct: list[Node] = []
         renumber = np.zeros(max(used) + 1, dtype=np.int64)
         for i in used:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.tree.arrays import every
 from checker.tree.evaluate import MAX_SHARED
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node, parameter_name
@@ -99,5 +100,5 @@ def _distance(counted: _Counted, literal: Any, place: _Counted, unit: int) -> in
             not np.array_equal(place[m], c * unit) for m, c in counted.items()):
         return None
     own = place.get((), 0)
-    gap = np.unique(np.asarray(own, dtype=np.int64) - np.asarray(literal, dtype=np.int64) * unit)
-    return int(gap[0]) // unit if len(gap) == 1 and gap[0] % unit == 0 else None
+    gap = np.atleast_1d(own - np.asarray(literal, dtype=np.int64) * unit)
+    return int(gap[0]) // unit if gap[0] % unit == 0 and every(gap == gap[0]) else None

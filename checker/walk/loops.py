@@ -533,8 +533,9 @@ class Runner:
         steps = [summary.steps[r] for r in order]
         out = self.after.copy()
         folds: dict[int, Fold] = {}
+        levels: dict[Node, int] = {}
         for r, v in summary.exit_regs.items():
-            made = self._after(v, r, form, cond, phis, inits, steps, summary)
+            made = self._after(v, r, form, cond, phis, inits, steps, summary, levels)
             if isinstance(made, Fold):
                 folds[r] = made
             else:
@@ -565,7 +566,8 @@ class Runner:
         return self.engine.values.node(v)
 
     def _after(self, v: Value | None, r: int, form: str, cond: Node, phis: list[Node],
-               inits: list[Node], steps: list[Node], summary: Summary) -> Value | Fold:
+               inits: list[Node], steps: list[Node], summary: Summary,
+               levels: dict[Node, int]) -> Value | Fold:
         engine = self.engine
         width = engine.program.reg_widths[r]
         if v is None:
@@ -581,7 +583,7 @@ class Runner:
             else:
                 form, cond = "do", summary.cond
         return fold_of(form, self.kappa, phis, inits, steps, cond, node,
-                       self.start if form == "while" else None)
+                       self.start if form == "while" else None, levels)
 
     def _check_lanes(self, summary: Summary) -> None:
         """Lanes that leave a loop at different times must not look at each other."""

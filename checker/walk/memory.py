@@ -406,7 +406,7 @@ class MemoryOps:
             engine.problem("race", "an asynchronous copy overwrites bytes another lane may read")
         if bool(self.shared.busy[index].any()):
             engine.problem("race", "an asynchronous copy overwrites bytes a matrix step reads")
-        np.add.at(self.shared.pending, index, 1)
+        np.add.at(self.shared.pending, index.ravel(), 1)
         self.targets[index.tobytes()] = (literal, value.width, mask)
         self.open.append((literal, value, mask, None if path is engine.forest.true else path))
 
@@ -447,7 +447,7 @@ class MemoryOps:
             known = () if path is None else conjuncts(path)
             at = np.flatnonzero(mask)
             index = literal[at, None] + np.arange(value.width // 8)
-            np.subtract.at(self.shared.pending, index, 1)
+            np.subtract.at(self.shared.pending, index.ravel(), 1)
             if not self.engine.logic.implies(known, cond):
                 self.shared.linger(cond, index)
             if isinstance(value, Node) and value.op == "undef":

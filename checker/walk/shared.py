@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from checker.tree.arrays import every
 from checker.tree.contexts import each_once
 from checker.tree.hashing import key
 from checker.tree.logic import Logic
@@ -266,7 +267,7 @@ class Shared:
         values = self.values
         total = len(active)
         lanes = np.flatnonzero(active)
-        sources, which = np.unique(_codes(writer, off), return_inverse=True)
+        sources, which = _each_once(_codes(writer, off))
         table = np.zeros(total, dtype=np.int64)
         table[lanes] = lane
         options: list[Value] = []
@@ -417,6 +418,13 @@ def _codes(writer: Table, off: Table) -> Table:
     """Return numbers for the places in entries that bytes come from."""
     codes: Table = writer.astype(np.int64) * _SPAN + off
     return codes
+
+
+def _each_once(codes: Table) -> tuple[Table, Table]:
+    """Return numbers, each once, and which of these stands where; mostly there is just one."""
+    if every(codes == codes[0]):
+        return codes[:1], np.zeros(len(codes), dtype=np.int64)
+    return np.unique(codes, return_inverse=True)
 
 
 def _pairs(one: Table, two: Table) -> list[tuple[int, int]]:
