@@ -425,7 +425,7 @@ class Forest:
                 return known
         atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
         node.kids = (*node.args, *atoms)
-        node.deps = {"select": SELECT_BIT, "ge0": COMPARE_BIT}.get(op, 0)
+        node.deps = SELECT_BIT if op == "select" else COMPARE_BIT if op == "ge0" else 0
         node.tainted = op in ("undef", "opaque")
         for kid in node.kids:
             node.deps |= kid.deps

@@ -47,7 +47,8 @@ def settle(c: Coef, width: int) -> Coef:
         return c
     if width:
         half = 1 << (width - 1)
-        return ((c + half) & ((1 << width) - 1)) - half
+        if not -half <= c < half:
+            c = ((c + half) & ((1 << width) - 1)) - half
     return c
 
 
@@ -63,6 +64,8 @@ def _bound(c: Coef) -> int:
 
 def coef_add(a: Coef, b: Coef, width: int) -> Coef:
     """Add two coefficients."""
+    if type(a) is int and type(b) is int:  # nearly all of them
+        return settle(a + b, width) if width else a + b
     if not width and (isinstance(a, np.ndarray) or isinstance(b, np.ndarray)) \
             and _bound(a) + _bound(b) >= _LIMIT:
         raise TooLarge
@@ -75,6 +78,8 @@ def coef_add(a: Coef, b: Coef, width: int) -> Coef:
 
 def coef_mul(a: Coef, b: Coef, width: int) -> Coef:
     """Multiply two coefficients."""
+    if type(a) is int and type(b) is int:
+        return settle(a * b, width) if width else a * b
     if not width and (isinstance(a, np.ndarray) or isinstance(b, np.ndarray)) \
             and _bound(a) * _bound(b) >= _LIMIT:
         raise TooLarge
@@ -216,11 +221,13 @@ class Poly:
 
     def add(self, other: Poly) -> Poly:
         """Return self + other; both have one width."""
-        terms = dict(self.terms)
+        if not other.terms:
+            return self
+        width, terms = self.width, dict(self.terms)
         for mono, c in other.terms.items():
             old = terms.get(mono)
-            total = c if old is None else coef_add(old, c, self.width)
-            if is_zero(total):
+            total = c if old is None else coef_add(old, c, width)
+            if not isinstance(total, np.ndarray) and total == 0:
                 terms.pop(mono, None)
             else:
                 terms[mono] = total
@@ -241,7 +248,7 @@ class Poly:
 
     def sub(self, other: Poly) -> Poly:
         """Return self - other."""
-        return self.add(other.neg())
+        return self.add(other.neg()) if other.terms else self
 
     def mul(self, other: Poly) -> Poly:
         """Return self * other; 0/1 atoms are idempotent."""

@@ -14,7 +14,7 @@ from checker.walk.flow import Loop
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["body", "carried", "cyclic", "idle"]
+__all__ = ["body", "carried", "cyclic", "idle", "summed"]
 
 
 def body(engine: Engine, loop: Loop) -> Iterator[Op]:
@@ -60,6 +60,42 @@ def cyclic(engine: Engine, loop: Loop) -> set[int]:
     component = _components(succ)
     busy = {component[r] for r, d in heavy if component[r] == component[d]}
     return {r for r in component if component[r] in busy}
+
+
+def summed(engine: Engine, loop: Loop) -> set[int]:
+    """Return the registers that a loop's body reads for matrix steps to add to alone.
+
+    What such a step gives is read for no other purpose there either. In which lanes the running
+    values are alike decides nothing then, and mostly they are so in none.
+    """
+    ops = list(body(engine, loop))
+    sums = {r for op in ops if op.name == "mma" and op.attr.c.source == "regs"
+            for r in _added_to(op)}
+    others = {op.guard.reg for op in ops if op.guard is not None}
+    moves: list[tuple[int, tuple[int, ...]]] = []
+    for op in ops:
+        reads = [s for s in op.src if isinstance(s, int)]
+        if op.name == "mma":
+            added = _added_to(op) if op.attr.c.source == "regs" else []
+            for r in added:
+                reads.remove(r)
+                moves += [(r, op.dst)]
+        elif op.name == "mov" and len(op.dst) == len(reads) == 1:
+            moves.append((reads[0], op.dst))
+            continue
+        others.update(reads)
+    grown = True
+    while grown:  # what goes on into something else is read for that
+        more = {r for r, dst in moves if not others.isdisjoint(dst)} - others
+        others |= more
+        grown = bool(more)
+    return sums - others
+
+
+def _added_to(op: Op) -> list[int]:
+    """Return the registers that a matrix step adds to."""
+    before = sum(x.regs if x.source == "regs" else 1 for x in (op.attr.a, op.attr.b))
+    return [s for s in op.src[before:before + op.attr.c.regs] if isinstance(s, int)]
 
 
 def _components(succ: dict[int, set[int]]) -> dict[int, int]:

@@ -20,7 +20,7 @@ from checker.tree.nodes import Node
 from checker.tree.poly import Poly, TooLarge
 from checker.tree.rewrite import Pivot, Rewriter
 from checker.tree.values import Value
-from checker.walk.carried import carried, cyclic, idle
+from checker.walk.carried import carried, cyclic, idle, summed
 from checker.walk.counting import ordered
 from checker.walk.flow import Loop
 from checker.walk.general import Generaliser, Given, Replacer, dependent
@@ -83,6 +83,7 @@ class Runner:
         running = cyclic(engine, loop)
         self.lost = idle(engine, loop, self.carried)  # what only lanes that are off keep: unknown
         self.accumulators = [r for r in self.carried if r in running and r not in self.lost]
+        self.summed = summed(engine, loop)
         self.schedule = schedule(engine, loop, state, [r for r in self.carried
                                                        if r not in self.accumulators])
         self.phis: dict[int, Node] = {}
@@ -180,7 +181,9 @@ class Runner:
 
     def _label(self, r: int) -> Any:
         if r not in self.labels:
-            self.labels[r] = _classes(self._initial(r).h, self.engine.lanes)
+            every = np.arange(self.engine.lanes)
+            self.labels[r] = every if r in self.summed else _classes(
+                self._initial(r).h, self.engine.lanes)
         return self.labels[r]
 
     def _split_labels(self, it: Iteration) -> bool:
