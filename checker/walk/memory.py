@@ -47,6 +47,7 @@ class MemoryOps:
         self.open: list[Copy] = []
         self.behind: dict[tuple[Node, Node], Value] = {}  # what was written on a path, elsewhere
         self.parted: dict[Node, tuple[Any, Node]] = {}  # a condition: its lanes, the rest
+        self.counts: dict[Any, tuple[Node, bool]] = {}  # bytes to copy: if all, else none
         self.targets: dict[bytes, tuple[Any, int, Any]] = {}  # where copies went: bytes, lanes
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
@@ -377,20 +378,18 @@ class MemoryOps:
         literal = self._shared_address(shared_at, op)
         at = self._address(op.src[1], 0)
         count = engine.values.poly(engine.source(op.src[2]), 32)
-        full = constant(32, size)
-        parts: list[Value] = [self.leaf(at.add(constant(64, i)), 32) for i in range(0, size, 4)]
-        value = engine.values.pack(parts)
-        if not count.same(full):
-            p = engine.logic.equal(count, full, 32)
-            nothing = engine.logic.equal(count, constant(32, 0), 32)
-            if engine.logic.disjunction([p, nothing]) is not engine.forest.true:
+        # whoever reads a part of a leaf has a leaf of its own; a declared scale is one word
+        step = 4 if engine.program.powers_of_two else size
+        value = engine.values.pack([self.leaf(at.add(constant(64, i)), 8 * step)
+                                    for i in range(0, size, step)])
+        if not count.same(constant(32, size)):
+            p, all_or_none = self._copies(count, size)
+            if not all_or_none:
                 engine.opaque(op, "an asynchronous copy of a part of its bytes")
                 engine.unmodelled("an asynchronous copy of a part of its bytes")
             self._learn(p, at, size)
             p = own_tests(engine, p, at)
-            zero = engine.values.pack([constant(32, 0)] * (size // 4)) if size > 8 \
-                else constant(8 * size, 0)
-            value = engine.values.select(p, value, zero, 8 * size)
+            value = engine.values.select(p, value, Poly(8 * size, {}), 8 * size)
         mask, _rest = self.active()
         _m, path = self._split(engine.state.path)
         _m, guard = self._split(engine.guard)
@@ -409,6 +408,15 @@ class MemoryOps:
         np.add.at(self.shared.pending, index.ravel(), 1)
         self.targets[index.tobytes()] = (literal, value.width, mask)
         self.open.append((literal, value, mask, None if path is engine.forest.true else path))
+
+    def _copies(self, count: Poly, size: int) -> tuple[Node, bool]:
+        """Return when a count of bytes is `size`, and whether it is nothing elsewhere."""
+        name = count.name(), size
+        if name not in self.counts:
+            logic = self.engine.logic
+            p, nothing = (logic.equal(count, constant(32, n), 32) for n in (size, 0))
+            self.counts[name] = p, logic.disjunction([p, nothing]) is self.engine.forest.true
+        return self.counts[name]
 
     def _acopy_commit(self, op: Op) -> None:
         """Close a group in each lane that gets here; what others may hold open stays open."""
