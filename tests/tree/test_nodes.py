@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from checker.tree.hashing import Hash, key
-from checker.tree.nodes import hash_members, hash_select
+from checker.tree.hashing import MANY, Hash, finish, key, mix
+from checker.tree.nodes import Forest, hash_members, hash_select, hash_step
 
 TRUE, FALSE = key("true"), key("false")
 SOME = [TRUE, FALSE, key("p"), key("q"), key("r")]
@@ -24,6 +24,29 @@ def test_members_in_many_lanes_are_those_of_each_lane() -> None:
             for lane in range(40):
                 alone = [h[:, lane:lane + 1] if h.shape[1] > 1 else h for h in hs]
                 assert bool((whole[:, lane:lane + 1] == hash_members(op, alone)).all())
+
+
+def test_many_hashes_at_once_are_those_of_each() -> None:
+    """More than fit in a cache are taken block by block."""
+    draw = np.random.default_rng(1)
+    count = 2 * MANY + 17
+    wide, other = (draw.integers(0, 1 << 63, (2, count), dtype=np.uint64) for _ in range(2))
+    parts = [slice(0, 5), slice(MANY - 3, MANY + 3), slice(count - 4, count)]
+    for part in parts:
+        assert bool((mix(wide, other)[:, part] == mix(wide[:, part], other[:, part])).all())
+        assert bool((mix(TRUE, other)[:, part] == mix(TRUE, other[:, part])).all())
+        assert bool((finish(wide)[:, part] == finish(wide[:, part])).all())
+    forest = Forest(2)
+    one = forest.literal(16, 0)
+    for places in ("sum", "list"):
+        node = forest.make("mma", f"m|f16|f16|{places}|keep", args=(one, one, one))
+        a, b = (draw.integers(0, 1 << 63, (2, 16, 3000), dtype=np.uint64) for _ in range(2))
+        whole = hash_step(node, a, b)
+        assert whole.shape == (2, 3000)
+        for part in (slice(0, 3), slice(1020, 1030), slice(2995, 3000)):
+            assert bool((whole[:, part] == hash_step(node, a[..., part], b[..., part])).all())
+        same = hash_step(node, a, b[..., :1])
+        assert bool((same[:, :9] == hash_step(node, a[..., :9], b[..., :1])).all())
 
 
 def test_neutral_and_repeated_members_vanish_and_absorbing_ones_decide() -> None:

@@ -13,11 +13,14 @@ from checker import api
 from checker.api import program_of
 from checker.tree import contexts, evaluate, nodes
 from checker.tree.contexts import each_once
+from checker.tree.logic import Logic
 from checker.tree.nodes import Forest
+from checker.tree.poly import Poly
 from checker.tree.result import WalkResult
 from checker.tree.rewrite import Rewriter
 from checker.tree.values import Values
 from checker.walk import loops
+from checker.walk.loops import Runner
 from checker.walk.run import walk
 from checker.walk.shared import Shared
 from corpus.load import load_set, load_truth
@@ -56,7 +59,60 @@ def test_what_a_loops_values_share_is_worked_out_once(count: Callable[..., Count
     assert calls["run"] < values  # all values of the loop in one pass
     assert calls["hash_select"] > 100
     assert calls["_decided"] < calls["hash_select"] / 2  # the elements of one access share a test
-    assert calls["_classes"] == 2 * values  # the initial values, and what the first step makes
+    assert calls["_classes"] == 0  # lanes of a matrix step's sums are not looked at: all are parted
+
+
+def test_no_iteration_is_run_again_for_the_lanes_of_matrix_sums(
+        count: Callable[..., Counter[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[tuple[set[int], list[int]]] = []
+
+    def kept(self: Runner, *args: Any, made: Any = Runner.__init__, **more: Any) -> None:
+        made(self, *args, **more)
+        found.append((self.summed, list(self.accumulators)))
+    monkeypatch.setattr(Runner, "__init__", kept)
+    calls = count((Runner, "_iterate"), (Runner, "_prove"))
+    _walked(GEMM)
+    (parted, running), = found
+    assert len(running) == 16
+    assert set(running) <= parted
+    assert calls == {"_prove": 1, "_iterate": 7}  # one and a ring of three, the ring in general
+    found.clear()
+    _walked("flash_attention.full-BM64_BN32")  # sums are scaled before more is added to them
+    (parted, running), = found
+    assert running
+    assert parted.isdisjoint(running)
+
+
+def test_a_loop_that_no_template_gives_ends_early(count: Callable[..., Counter[str]]) -> None:
+    """The steps of the loop over groups of int4 weights change with its third iteration."""
+    calls = count((Runner, "_induction"), (Runner, "_iterate"), (Runner, "_first_templates"))
+    assert not _walked("gemm_int4.f16_scale").modelled
+    assert calls["_first_templates"] == 1
+    assert calls["_iterate"] <= 12  # of 20 if each lead and period is tried
+
+
+def test_a_copy_is_one_leaf() -> None:
+    """16 bytes are one leaf until their halves are read, not four words that nobody reads."""
+    found = _walked(GEMM)
+    loads = Counter(n.width for n in found.forest.nodes if n.op == "load")
+    assert set(loads) == {16, 128}
+    assert loads[16] > loads[128] > 0
+
+
+def test_opposites_of_conditions_are_made_where_one_may_be_there() -> None:
+    forest = Forest(4)
+    logic = Logic(Values(forest))
+    n, m = (forest.make("param", f"{i}+0", width=32, low=0, high=99) for i in (0, 1))
+    one, two = (forest.make("ge0", width=1, poly=Poly(0, {(a,): 1, (): -7})) for a in (n, m))
+    before = len(forest.nodes)
+    both = logic.conjunction([one, two])
+    assert len(forest.nodes) == before + 1
+    assert set(both.args) == {one, two}
+    opposite = forest.make("ge0", width=1, poly=Poly(0, {(n,): -1, (): 6}))
+    assert logic.conjunction([one, two, opposite]) is forest.false
+    assert logic.disjunction([one, two, opposite]) is forest.true
+    near = forest.make("ge0", width=1, poly=Poly(0, {(n,): -1, (): 7}))
+    assert logic.conjunction([one, near]).op == "and"
 
 
 def test_steps_of_iterations_are_not_hashed() -> None:
