@@ -21,6 +21,7 @@ from checker.arith.formats import (
     bits_dtype,
     decode,
     flush_subnormal,
+    is_nan,
     round_to,
 )
 from checker.core import Conv
@@ -81,6 +82,8 @@ def _float_to_float(attr: Conv, bits: Bits) -> Bits:
         small = rounds_below_normal(fmt, value, rnd)
         out = np.where(small, out & out.dtype.type(fmt.sign), out)
     out = _tail(attr, out)
+    if attr.dst in ("f32", "f16", "bf16"):  # seen on sm_90: one NaN, whatever came in
+        out = np.where(np.isnan(value) & is_nan(fmt, out), out.dtype.type(fmt.nan), out)
     if attr.dst == "tf32" and rnd == "rna" and attr.src == "f32":
         # Seen on sm_90: a NaN is cut, not made canonical: payloads in the low 13 bits leave inf.
         out = np.where(np.isnan(value), bits.astype(np.uint32) & np.uint32(0xFFFFE000), out)

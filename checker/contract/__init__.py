@@ -20,6 +20,7 @@ Read off the machine code of the assemblers of CUDA 12.9, 13.0 and 13.4 for sm_8
   computed by the assembler, not by the unit (`...@literal` here). A reciprocal of a reciprocal
   disappears where both stand together (`...@reciprocal` here); one of a value that follows from
   literals by more than moves may be folded (`...@folded`).
+- A minimum with 1 and a maximum with 0 are one saturating operation: `clamps.py` says when.
 Premises: `contraction:measured` where a rule above decided; `contraction` where a pair is left as
 it stands because no rule covers it (a sum before its product in a loop, equal products in one
 sum, shared products on both sides, moves under a guard, a call between, `debug`, other targets).
@@ -27,6 +28,7 @@ sum, shared products on both sides, moves under a guard, a call between, `debug`
 
 from __future__ import annotations
 
+from checker.contract.clamps import saturate
 from checker.contract.fusion import fuse
 from checker.contract.literals import resolve_literals
 from checker.contract.words import MEASURED, UNCERTAIN, is_product, is_sum
@@ -39,6 +41,7 @@ def contract(program: Program) -> Program:
     """Return the program as the assembler rounds it, its premises extended."""
     if program.isa != "ptx":
         return program
+    program = saturate(program)
     if not any(is_product(op) or op.name == "fapprox" for op in program.ops):
         return program
     program = resolve_literals(program)

@@ -16,6 +16,7 @@ from checker.contract.words import (
     EFFECT_FREE,
     FUSED,
     MEASURED,
+    TARGETS,
     UNCERTAIN,
     is_call,
     is_product,
@@ -26,7 +27,6 @@ from checker.core import OPS, Approx, Const, Conv, FloatMode, Mem, Op, Program, 
 
 __all__ = ["fuse"]
 
-_TARGETS = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"}
 _JUMPS = ("branch", "switch", "exit", "trap")
 _WIDTH = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
@@ -112,7 +112,7 @@ class _Pass:
         premises = set(self.program.premises)
         for p in products:
             premises.add(p.verdict or MEASURED)
-        if products and self.program.target not in _TARGETS:
+        if products and self.program.target not in TARGETS:
             premises.add(UNCERTAIN)
         fused = {p.op: p for p in products if not p.verdict and p.uses}
         if not fused:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from checker.core import Approx, FloatMode, Op, Program
 
-__all__ = ["DEBUG", "EFFECT_FREE", "FUSED", "MEASURED", "UNCERTAIN", "is_call", "is_product",
-           "is_sum", "mode_of"]
+__all__ = ["DEBUG", "EFFECT_FREE", "FUSED", "MEASURED", "TARGETS", "UNCERTAIN", "is_call",
+           "is_product", "is_sum", "mode_of"]
 
+TARGETS = frozenset(("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"))
 MEASURED, UNCERTAIN = "contraction:measured", "contraction"
 EFFECT_FREE = frozenset(("int", "pred", "float", "cvt", "move"))  # kinds of operations
 DEBUG = "debug-target"  # `.target ..., debug`: the assembler may not optimise at all

@@ -6,11 +6,22 @@ import json
 
 import pytest
 
-from checker.contract import UNCERTAIN, contract
+from checker.contract import MEASURED, UNCERTAIN, contract
 from checker.core import Approx, Program
 from checker.lower import lower
 from checker.parse import parse
-from tests.ptx.device.contraction import CASES, STORED, source
+from tests.ptx.device.contraction import (
+    CASES,
+    CLAMPS,
+    LEAST,
+    LOOP,
+    MOST,
+    ONE,
+    ROUND,
+    STORED,
+    ZERO,
+    source,
+)
 
 MACHINE: dict[str, dict[str, int]] = json.loads(STORED.read_text())
 # Differences that are none: the machine multiplies the literals beforehand, shares the product
@@ -46,3 +57,33 @@ def test_pass_agrees_with_the_machine_code(name: str) -> None:
     got = model(p)
     got["mul"] += MULTIPLIES.get(name, 0)
     assert got == MACHINE[name]
+
+
+def clamped(body: str) -> Program:
+    return contract(lower(parse(source(body), isa="ptx")))
+
+
+@pytest.mark.parametrize("name", CLAMPS)
+def test_clamps_saturate_where_the_machine_code_does(name: str) -> None:
+    p = clamped(CLAMPS[name])
+    got = sum(op.name == "fadd" and op.attr.saturate for op in p.ops)
+    assert got == MACHINE[name]["sat"]
+    assert UNCERTAIN not in p.premises
+    assert (MEASURED in p.premises) == bool(got)
+
+
+def test_a_maximum_before_the_minimum_means_the_same() -> None:
+    """Both give 0 for a NaN: nothing is to be changed."""
+    assert not clamped(f"max.f32 %f10, %f2, {ZERO}; min.f32 %f0, %f10, {ONE};").premises & {
+        MEASURED, UNCERTAIN}
+
+
+@pytest.mark.parametrize("body", [
+    "rcp.rn.f32 %f8, 0f3F800000; min.f32 %f10, %f2, %f8; " + MOST,
+    "mov.f32 %f10, %f3; @%p1 " + LEAST + MOST,
+    ROUND + "min.f32 %f10, %f10, 0f3F800000; st.global.f32 [a+404], %f10; " + LOOP + MOST,
+])
+def test_a_clamp_that_may_saturate_is_named(body: str) -> None:
+    p = clamped(body)
+    assert UNCERTAIN in p.premises
+    assert not any(op.name == "fadd" and op.attr.saturate for op in p.ops)

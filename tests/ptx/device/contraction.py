@@ -1,10 +1,11 @@
-"""What assemblers make of plain multiplies and adds, read off their machine code.
+"""What assemblers make of plain multiplies and adds, and of clamps, read off their machine code.
 
     python -m tests.ptx.device.contraction PTXAS CUOBJDUMP [ARCH]
 
 Writes machine_code.json beside this file: for each case how many fused, multiply and add
-instructions the machine code has. The stored numbers are those of CUDA 13.0 for sm_90; 12.9 and
-13.4 for sm_80, 90 and 100 gave the same on all cases they were run on.
+instructions the machine code has, for each clamp how many that saturate. The stored numbers are
+those of CUDA 13.0 for sm_90; 12.9 and 13.4 for sm_80, 90 and 100 gave the same on all cases they
+were run on.
 """
 
 from __future__ import annotations
@@ -177,6 +178,64 @@ CASES = {
 }
 
 
+ONE, ZERO, MINUS_ZERO = "0f3F800000", "0f00000000", "0f80000000"
+HALF = "mov.b16 %rs8, 0x3C00; mov.b16 %rs9, 0; "
+HALVES = "mov.b32 %r10, 0x3C003C00; mov.b32 %r11, 0; "
+LEAST = f"min.f32 %f10, %f2, {ONE}; "
+MOST = f"max.f32 %f0, %f10, {ZERO};"
+
+#: a minimum with 1 and then a maximum with 0, or what looks like it
+CLAMPS = {
+    "plain": LEAST + MOST,
+    "swapped": f"min.f32 %f10, {ONE}, %f2; max.f32 %f0, {ZERO}, %f10;",
+    "first-stored": LEAST + MOST + " mov.f32 %f1, %f10;",
+    "flushed-first": f"min.ftz.f32 %f10, %f2, {ONE}; " + MOST,
+    "flushed-last": LEAST + f"max.ftz.f32 %f0, %f10, {ZERO};",
+    "minus-zero": LEAST + f"max.f32 %f0, %f10, {MINUS_ZERO};",
+    "minus-zero-first": f"max.f32 %f10, %f2, {MINUS_ZERO}; min.f32 %f0, %f10, {ONE};",
+    "of-a-sum": f"add.rn.f32 %f11, %f2, %f3; min.f32 %f10, %f11, {ONE}; " + MOST,
+    "of-a-product": f"mul.rn.f32 %f11, %f2, %f3; min.f32 %f10, %f11, {ONE}; " + MOST,
+    "of-a-minimum": f"min.f32 %f11, %f2, %f3; min.f32 %f10, %f11, {ONE}; " + MOST,
+    "sum-stored": f"add.rn.f32 %f1, %f2, %f3; min.f32 %f10, %f1, {ONE}; " + MOST,
+    "moved-literal": f"mov.f32 %f8, {ONE}; min.f32 %f10, %f2, %f8; " + MOST,
+    "integer-literal": "mov.u32 %r10, 1; cvt.rn.f32.s32 %f8, %r10; min.f32 %f10, %f2, %f8; " + MOST,
+    "moved": LEAST + f"mov.f32 %f11, %f10; max.f32 %f0, %f11, {ZERO};",
+    "through-a-word": LEAST + f"mov.b32 %r10, %f10; mov.b32 %f11, %r10; max.f32 %f0, %f11, {ZERO};",
+    "two-signs": LEAST + f"neg.f32 %f11, %f10; neg.f32 %f12, %f11; max.f32 %f0, %f12, {ZERO};",
+    "one-sign": f"neg.f32 %f8, %f2; max.f32 %f10, %f8, 0fBF800000; neg.f32 %f11, %f10;"
+                f" max.f32 %f0, %f11, {ZERO};",
+    "magnitude": LEAST + f"abs.f32 %f11, %f10; max.f32 %f0, %f11, {ZERO};",
+    "guard-last": LEAST + "mov.f32 %f0, %f10; @%p1 " + MOST,
+    "choice-between": LEAST + f"selp.f32 %f11, %f10, %f3, %p1; max.f32 %f0, %f11, {ZERO};",
+    "other-block": LEAST + "@%p1 bra L; st.global.f32 [a+404], %f3; bar.sync 0; L: " + MOST,
+    "another-minimum": LEAST + f"min.f32 %f11, %f10, %f3; max.f32 %f0, %f11, {ZERO};",
+    "another-maximum": LEAST + f"max.f32 %f11, %f10, %f3; max.f32 %f0, %f11, {ZERO};",
+    "nan-first": f"min.NaN.f32 %f10, %f2, {ONE}; " + MOST,
+    "nan-last": LEAST + f"max.NaN.f32 %f0, %f10, {ZERO};",
+    "nan-both": f"min.NaN.f32 %f10, %f2, {ONE}; max.NaN.f32 %f0, %f10, {ZERO};",
+    "two": f"min.f32 %f10, %f2, 0f40000000; {MOST}",
+    "half": HALF + "min.f16 %rs10, %rs2, %rs8; max.f16 %rs0, %rs10, %rs9;",
+    "half-through-a-word": HALF + "min.f16 %rs10, %rs2, %rs8; mov.b32 %r10, {%rs10, %rs10};"
+                           " mov.b32 {%rs11, %rs12}, %r10; max.f16 %rs0, %rs11, %rs9;",
+    "half-minus-zero": HALF + "mov.b16 %rs11, 0x8000; max.f16 %rs10, %rs2, %rs11;"
+                       " min.f16 %rs0, %rs10, %rs8;",
+    "bfloat": "mov.b16 %rs8, 0x3F80; mov.b16 %rs9, 0; min.bf16 %rs10, %rs2, %rs8;"
+              " max.bf16 %rs0, %rs10, %rs9;",
+    "halves": HALVES + "min.f16x2 %r12, %r2, %r10; max.f16x2 %r0, %r12, %r11;",
+    "double": "min.f64 %fd1, %fd2, 0d3FF0000000000000; max.f64 %fd0, %fd1, 0d0000000000000000;",
+    **{f"choice-{c}-{'x' if x == '%f2' else 'one'}":
+       f"setp.{c}.f32 %p3, %f2, {ONE}; selp.f32 %f10, {x}, {y}, %p3; {MOST}"
+       for c in ("lt", "le", "ltu", "gt", "ge", "geu", "gtu")
+       for x, y in (("%f2", ONE), (ONE, "%f2"))},
+    "choice-mirrored": f"setp.gt.f32 %p3, {ONE}, %f2; selp.f32 %f10, %f2, {ONE}, %p3; {MOST}",
+    **{f"last-{c}-{'x' if x == '%f10' else 'zero'}":
+       f"{LEAST}setp.{c}.f32 %p3, %f10, {ZERO}; selp.f32 %f0, {x}, {y}, %p3;"
+       for c in ("gt", "ge", "lt", "gtu", "leu", "ltu")
+       for x, y in (("%f10", ZERO), (ZERO, "%f10"))},
+}
+CLAMPS = {f"clamp-{name}": body for name, body in CLAMPS.items()}
+
+
 def source(body: str, arch: str = "90") -> str:
     """The kernel of one case."""
     return HEAD.format(arch=arch) + LOAD + "\n" + body + "\n" + STORE + "\n}\n"
@@ -205,17 +264,22 @@ def count(listing: str) -> dict[str, int]:
     return out
 
 
+def saturating(listing: str) -> int:
+    """How many instructions of a machine code listing saturate."""
+    return len(re.findall(r"\b(?:[FH](?:ADD|MUL|FMA)2?)(?:\.\w+)*\.SAT\b", listing))
+
+
 def main(ptxas: str, cuobjdump: str, arch: str = "90") -> None:
     """Assemble every case and store what its machine code has."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         text, binary = Path(folder, "k.ptx"), Path(folder, "k.cubin")
-        for name, body in CASES.items():
+        for name, body in {**CASES, **CLAMPS}.items():
             text.write_text(source(body, arch))
             subprocess.run([ptxas, f"-arch=sm_{arch}", "-o", binary, text], check=True)
             listing = subprocess.run([cuobjdump, "-sass", binary], capture_output=True, text=True,
                                      check=True).stdout
-            found[name] = count(listing)
+            found[name] = count(listing) if name in CASES else {"sat": saturating(listing)}
     STORED.write_text(json.dumps(found, indent=0) + "\n")
 
 
