@@ -35,6 +35,7 @@ IDENTITIES: Mapping[str, str] = {
     "sub-is-add-neg": "a - b = a + (-b) in every rounding mode",
     "neg-involution": "the sign bit is flipped twice",
     "neg-through-mul": "round to nearest and to zero are symmetric: (-a)*b = -(a*b)",
+    "saturate": "sat(x) = min(max(x, 0), 1), the extrema that take no NaN for a number",
     "add-minus-zero": "x + (-0) = x for every x, -0 and +0 included",
     "add-plus-zero": "x + (+0) = x unless x = -0; N(x) + y = N(x + y)",
     "mul-one": "x * 1 = x, x * -1 = -x",

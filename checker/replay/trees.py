@@ -6,16 +6,17 @@ machine; a domain folds operations on known bits and decides what to do with the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from checker.core import Approx, Compare, FloatMode
+from checker.core import Approx, Compare, Conv, FloatMode
 from checker.replay import identities as ids
 from checker.replay.facts import CONC, MNZ, NOSUB, POISON, Mask, facts_where, known_lanes, settled
 from checker.replay.folding import fold_bits, fold_lanes
 from checker.replay.scales import Scales
-from checker.replay.values import Conc, Hash, V, bits_of, hash_of
+from checker.replay.values import Conc, Hash, V, bits_of, const, hash_of
 
 __all__ = ["Domain", "Trees", "operand_widths"]
 
@@ -84,6 +85,13 @@ def operand_widths(name: str, attr: Any) -> int:
 
 def _hash_op(name: str, attr: Any, x: list[ids.HF]) -> ids.HF:
     """One operation over hashes."""
+    if isinstance(attr, Conv | FloatMode) and attr.saturate:
+        kind = attr.dst if isinstance(attr, Conv) else attr.type
+        if kind in ids.FLOAT_BITS:
+            whole = _hash_op(name, replace(attr, saturate=False), x)
+            zero = hash_of(const(0, ids.FLOAT_BITS[kind]))
+            low = ids.minmax("fmax", FloatMode(kind), whole, zero)
+            return ids.minmax("fmin", FloatMode(kind), low, hash_of(ids.one(kind)))
     if name == "fcvt":
         return ids.convert(attr, x[0])
     if name == "fcmp":

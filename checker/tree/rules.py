@@ -8,7 +8,7 @@ assumed: no reassociation, no distribution, nothing that holds only for finite v
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ RULES: dict[str, Rule] = {r.name: r for r in (
     Rule("commute", "a + b = b + a; a * b = b * a; fma(a, b, c) = fma(b, a, c)", "any mode",
          "IEEE 754 sums and products are symmetric"),
     Rule("subtract", "a - b = a + (-b)", "any mode", "defined so; NaN signs aside"),
+    Rule("saturate", "sat(x) = min(max(x, 0), 1)", "any mode",
+         "the extrema take no NaN for a number: sat(NaN) = +0; +0 is above -0"),
     Rule("add-minus-zero", "x + (-0) = x", "denormals kept",
          "-0 is the identity of IEEE addition: (+0) + (-0) = +0, (-0) + (-0) = -0 (not rm)"),
     Rule("add-plus-zero", "x + (+0) = x", "denormals kept, not rm, x is never -0",
@@ -123,6 +125,8 @@ class Floats:
 
     def op(self, name: str, mode: FloatMode, args: Sequence[Node]) -> Node:
         """Return the canonical node of one float operation."""
+        if mode.saturate and mode.type in SIGN:
+            return self._clamped(self.op(name, replace(mode, saturate=False), args), mode.type)
         plain = not (mode.saturate or mode.relu or mode.xorsign_abs)
         handler = getattr(self, f"_{name}", None)
         if handler is not None and mode.type in SIGN:
@@ -131,6 +135,12 @@ class Floats:
                 assert isinstance(made, Node)
                 return made
         return self._folded(name, mode, args, mode.type) or self.raw(name, mode, args)
+
+    def _clamped(self, x: Node, kind: str) -> Node:
+        """Return what saturates: the maximum with 0, which no NaN is, then the minimum with 1."""
+        self.used.add("saturate")
+        low = self.op("fmax", FloatMode(kind), (x, self.forest.literal(WIDTH[kind], 0)))
+        return self.op("fmin", FloatMode(kind), (low, self.forest.literal(WIDTH[kind], ONE[kind])))
 
     def _folded(self, name: str, attr: Any, args: Sequence[Node], kind: str) -> Node | None:
         """Return the result of an operation on literals, as a literal."""
@@ -321,6 +331,9 @@ class Floats:
     # -- conversions, approximations, comparisons
     def convert(self, conv: Conv, x: Value) -> Value:
         """Return a conversion; exact there and back again is nothing."""
+        if conv.saturate and conv.dst in SIGN:
+            inner = self.convert(replace(conv, saturate=False), x)
+            return self._clamped(self.values.node(inner), conv.dst)
         clamps = conv.saturate or conv.satfinite or conv.relu
         node = self.values.node(x)
         if (conv.src, conv.dst) in _WIDER and not clamps and conv.denorm == "keep" \

@@ -31,6 +31,9 @@ SQUARE = "mul.rn.f64 %fd3, %fd1, %fd1;\nmul.rn.f64 %fd4, %fd3, %fd3;\nneg.f64 %f
 EQUAL = {
     "commute": (A + B + "add.rn.f32 %f9, %f1, %f2;\n" + OUT,
                 A + B + "add.rn.f32 %f9, %f2, %f1;\n" + OUT),
+    "saturate": (A + B + "mul.rn.sat.f32 %f9, %f1, %f2;\n" + OUT,
+                 A + B + "mul.rn.f32 %f4, %f1, %f2;\nmax.f32 %f4, %f4, 0f00000000;\n"
+                 "min.f32 %f9, %f4, 0f3F800000;\n" + OUT),
     "sub-is-add-neg": (A + B + "sub.rn.f32 %f9, %f1, %f2;\n" + OUT,
                        A + B + "neg.f32 %f4, %f2;\nadd.rn.f32 %f9, %f4, %f1;\n" + OUT),
     "neg-involution": (A + "neg.f32 %f4, %f1;\nneg.f32 %f9, %f4;\n" + OUT,
