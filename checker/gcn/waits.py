@@ -4,7 +4,7 @@ In: blocks of instructions and what each reads and writes. Out: findings (site, 
 vmcnt/lgkmcnt/vscnt up to gfx11, loadcnt/dscnt/kmcnt/storecnt on gfx12. Scalar loads return out of
 order, so only a wait for 0 covers them. Hazards (gfx9 family only, later units interlock):
 DPP 2 states after a vector write, lane select 4 and `v_div_fmas` 4 after a scalar or vcc write by a
-vector operation, `v_readlane` 1 (gfx94x), and from CDNA2 on a matrix result until it is there: by
+vector operation, `v_readlane` 1 and scalars read by vector operations 2 (gfx94x), and from CDNA2 on a matrix result until it is there: by
 tile, the fewest states that a compiler leaves (a lower bound: more blocks take longer; results that
 the next matrix step reads are not checked). Source: CDNA3 ISA 4.4 and 4.5, LLVM SIInsertWaitcnts
 and GCNHazardRecognizer.
@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 
 from checker.gcn.target import Target
-from checker.syntax import Immediate, Instruction, Modifier, Vector
+from checker.syntax import Immediate, Instruction, Modifier, Name, Vector
 
 __all__ = ["Effect", "check_waits"]
 
@@ -25,6 +25,8 @@ Register = tuple[str, int]
 Pending = dict[Register, tuple[int, bool]]
 
 _CAP = 64
+#: accesses that a counter can count at most: one more is not issued before the oldest has returned
+_MOST = {"vmcnt": 63, "loadcnt": 63}
 _MAX_AGE = 6
 
 #: wait states from a matrix step to a read of its result outside matrix steps, by rows of its tile:
@@ -162,8 +164,10 @@ def _record(state: _State, inst: Instruction, effect: Effect, target: Target) ->
     for counter, zero in _counters(effect.counter, target):
         pending = state.pending.setdefault(counter, {})
         if effect.counter != "smem":
-            for reg, (later, only_zero) in pending.items():
+            for reg, (later, only_zero) in list(pending.items()):
                 pending[reg] = (min(later + 1, _CAP), only_zero)
+                if not only_zero and later + 1 >= _MOST.get(counter, _CAP + 1):
+                    del pending[reg]
         if effect.counter in ("vmem", "lds", "smem", "flat"):
             for reg in effect.writes:
                 pending[reg] = (0, zero)
@@ -282,9 +286,13 @@ def _hazard(state: _State, inst: Instruction, effect: Effect, target: Target) ->
         if _recent(state, reg) < 2:
             return f"{_name(reg)} is read by DPP within 2 wait states of its vector write"
     if inst.opcode.startswith(("v_readlane", "v_writelane")):
+        reg = _selector(inst)
+        if reg is not None and _recent(state, reg) < 4:
+            return f"{_name(reg)} selects a lane within 4 wait states of its vector write"
+    if target.cdna >= 3 and inst.opcode.startswith("v_"):
         for reg in effect.reads:
-            if reg[0] == "s" and _recent(state, reg) < 4:
-                return f"{_name(reg)} selects a lane within 4 wait states of its vector write"
+            if reg[0] == "s" and reg[1] < 126 and _recent(state, reg) < 2:
+                return f"{_name(reg)} is read within 2 wait states of its vector write"
     if inst.opcode.startswith("v_div_fmas") and _recent(state, ("s", 106)) < 4:
         return "vcc is read by v_div_fmas within 4 wait states of its vector write"
     if target.cdna >= 3 and inst.opcode.startswith(("v_readlane", "v_readfirstlane")):
@@ -292,6 +300,15 @@ def _hazard(state: _State, inst: Instruction, effect: Effect, target: Target) ->
             if _recent(state, reg) < 1:
                 return f"{_name(reg)} is read by a lane read right after its vector write"
     return ""
+
+
+def _selector(inst: Instruction) -> Register | None:
+    """The scalar register that says which lane is read or written."""
+    op = inst.operands[2] if len(inst.operands) > 2 else None
+    name = op.name if isinstance(op, Name) else ""
+    if re.fullmatch(r"s\d+", name):
+        return "s", int(name[1:])
+    return {"vcc_lo": ("s", 106), "vcc_hi": ("s", 107)}.get(name)
 
 
 def _recent(state: _State, reg: Register) -> int:

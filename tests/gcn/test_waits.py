@@ -78,6 +78,38 @@ def test_loop_carried_loads_are_followed() -> None:
     assert "v4 is read before the wait on vmcnt" in bad
 
 
+def test_what_selects_a_lane_waits_longer_than_what_is_written_there() -> None:
+    """As LLVM leaves them: four wait states for the selector, two for the data (from gfx940)."""
+    compare = "v_cmp_eq_u32_e64 s[24:25], v0, v1"
+    selects = "s24 selects a lane within 4 wait states of its vector write"
+    read = "is read within 2 wait states of its vector write"
+    for use in ("v_readlane_b32 s26, v4, s24", "v_writelane_b32 v4, s20, s24"):
+        assert findings([compare, "s_nop 3", use]) == []
+        assert findings([compare, "s_nop 2", use]) == [selects]
+    for use in ("v_writelane_b32 v4, s24, 3", "v_cndmask_b32_e64 v4, v0, v1, s[24:25]"):
+        assert findings([compare, "s_nop 1", use]) == []
+        assert findings([compare, "s_nop 0", use])[0].endswith(read)
+        assert findings([compare, use], "gfx90a") == []
+    assert findings([compare, "s_mov_b64 s[24:25], 0", "v_writelane_b32 v4, s24, 3"]) == []
+
+
+@pytest.mark.parametrize(("target", "more"), [("gfx942", "global_load_dword v5, v0, s[10:11]"),
+                                              ("gfx1200", "global_load_b32 v5, v0, s[10:11]")])
+def test_no_more_loads_are_under_way_than_their_counter_counts(target: str, more: str) -> None:
+    """The counter has six bits: the 64th load is not issued before the first has returned."""
+    first, use = more.replace("v5", "v4").replace("s[10:11]", "s[8:9]"), "v_mov_b32_e32 v10, v4"
+    later = [more.replace("v5", f"v{i}") for i in range(12, 75)]
+    wait = "s_waitcnt vmcnt(0)" if target == "gfx942" else "s_wait_loadcnt 0x0"
+    assert findings([first, *later[:63], use, wait], target) == []
+    (message,) = findings([first, *later[:62], use, wait], target)
+    assert message.startswith("v4 is read before the wait on")
+
+
+def test_scalar_loads_return_in_any_order() -> None:
+    loads = [f"s_load_dword s{i}, s[8:9], 0x{4 * i:x}" for i in range(24, 94)]
+    assert "s24 is read before the wait on lgkmcnt" in findings([*loads, "v_mov_b32_e32 v10, s24"])
+
+
 MFMA = "v_mfma_f32_{} v[40:{}], v[32:33], v[34:35], v[40:{}]"
 STEPS = [("gfx942", "32x32x8_f16", 55, 11), ("gfx942", "16x16x16_f16", 43, 7),
          ("gfx942", "16x16x32_fp8_fp8", 43, 7), ("gfx950", "32x32x8_bf16", 55, 11),
