@@ -4,10 +4,10 @@ In: blocks of instructions and what each reads and writes. Out: findings (site, 
 vmcnt/lgkmcnt/vscnt up to gfx11, loadcnt/dscnt/kmcnt/storecnt on gfx12. Scalar loads return out of
 order, so only a wait for 0 covers them. Hazards (gfx9 family only, later units interlock):
 DPP 2 states after a vector write, lane select 4 and `v_div_fmas` 4 after a scalar or vcc write by a
-vector operation, `v_readlane` 1 and scalars read by vector operations 2 (gfx94x), and from CDNA2 on a matrix result until it is there: by
-tile, the fewest states that a compiler leaves (a lower bound: more blocks take longer; results that
-the next matrix step reads are not checked). Source: CDNA3 ISA 4.4 and 4.5, LLVM SIInsertWaitcnts
-and GCNHazardRecognizer.
+vector operation, on gfx94x `v_readlane` 1 and scalars read by vector operations 2, and from CDNA2
+on a matrix result until it is there: by tile, the fewest states that a compiler leaves (a lower
+bound: more blocks take longer; results that the next matrix step reads are not checked). Source:
+CDNA3 ISA 4.4 and 4.5, LLVM SIInsertWaitcnts and GCNHazardRecognizer.
 """
 
 from __future__ import annotations
@@ -286,9 +286,9 @@ def _hazard(state: _State, inst: Instruction, effect: Effect, target: Target) ->
         if _recent(state, reg) < 2:
             return f"{_name(reg)} is read by DPP within 2 wait states of its vector write"
     if inst.opcode.startswith(("v_readlane", "v_writelane")):
-        reg = _selector(inst)
-        if reg is not None and _recent(state, reg) < 4:
-            return f"{_name(reg)} selects a lane within 4 wait states of its vector write"
+        selector = _selector(inst)
+        if selector is not None and _recent(state, selector) < 4:
+            return f"{_name(selector)} selects a lane within 4 wait states of its vector write"
     if target.cdna >= 3 and inst.opcode.startswith("v_"):
         for reg in effect.reads:
             if reg[0] == "s" and reg[1] < 126 and _recent(state, reg) < 2:

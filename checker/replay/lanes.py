@@ -16,7 +16,17 @@ from checker.core import FloatMode, Op, Program
 from checker.replay.facts import EXCH, Mask
 from checker.replay.integers import int_op
 from checker.replay.machine import EMPTY, Machine, Step
-from checker.replay.values import Conc, V, make_pack, map_lanes, mark, merge, pred_bits, split
+from checker.replay.values import (
+    Conc,
+    V,
+    const,
+    make_pack,
+    map_lanes,
+    mark,
+    merge,
+    pred_bits,
+    split,
+)
 
 __all__ = ["gather_lanes", "step"]
 
@@ -99,9 +109,21 @@ def _vote(m: Machine, p: Mask, on: Mask | None) -> NDArray[np.uint64]:
 def _ballot(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
     p = pred_bits(values[0], on)
     if p is None:
-        m.known(values[0], on, "a vote")
-        raise m.unsupported("data-dependent", "a vote depends on data")
+        return [_bits(m, values[0], on)]
     return [Conc(_vote(m, p, on), int(op.attr))]
+
+
+def _bits(m: Machine, p: V, on: Mask | None) -> V:
+    """A vote on data: a word whose bits are the lanes' predicates, 0 where a lane is off."""
+    if on is not None:
+        p = merge(on, p, const(0, 1))
+    parts: list[V] = []
+    for i in range(m.width):
+        lane = m.warp_base + i
+        part = mark(gather_lanes(p, np.minimum(lane, m.T - 1), m.T), EXCH)
+        parts.append(part if m.threads % m.width == 0 else merge(lane < m.threads, part,
+                                                                 const(0, 1)))
+    return make_pack(parts)
 
 
 def _lanebit(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:

@@ -175,7 +175,10 @@ def icmp(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
 
 
 def _bit_test(cond: str, v: V, other: V, mask: Mask | None) -> V | None:
-    """Two words that can differ in one bit only, compared: whether these bits are the same."""
+    """Two words that can differ in one bit only, compared: whether these bits are the same.
+
+    Or in several bits that are one: a vote of lanes that all hold one predicate.
+    """
     if cond not in ("eq", "ne") or not isinstance(v, Pack):
         return None
 
@@ -184,21 +187,27 @@ def _bit_test(cond: str, v: V, other: V, mask: Mask | None) -> V | None:
 
     if not isinstance(other, Pack) and uniform(other, mask) is None:
         return each(other, mask, make)
-    pair: tuple[V, V] | None = None
+    pairs: list[tuple[V, V]] = []
     for lo, hi in pairwise(sorted({*bounds(v), *bounds(other)})):
         x, y = split(v, lo, hi - lo), split(other, lo, hi - lo)
         one, two = uniform(x, mask), uniform(y, mask)
         if one is not None and two is not None:
             if one != two:
                 return const(cond == "ne", 1)
-        elif pair is not None or hi - lo != 1:
+        elif hi - lo != 1 or (pairs and not all(map(_one_value, pairs[0], (x, y)))):
             return None
         else:
-            pair = x, y
-    if pair is None:
+            pairs.append((x, y))
+    if not pairs:
         return None
-    differ = int_op("pxor", 1, list(pair), mask, 1)
+    differ = int_op("pxor", 1, list(pairs[0]), mask, 1)
     return differ if cond == "ne" else int_op("pnot", 1, [differ], mask, 1)
+
+
+def _one_value(a: V, b: V) -> bool:
+    """Tell whether two values are one in every lane, with all that is known of them."""
+    (h, f), (g, e) = hash_of(a), hash_of(b)
+    return h.shape == g.shape and bool((h == g).all()) and np.array_equal(f, e)
 
 
 def _bit_choice(c: V, x: V, y: V, mask: Mask | None) -> V | None:

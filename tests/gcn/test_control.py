@@ -88,7 +88,7 @@ def test_divergent_loop_and_full_exec_after_it() -> None:
 def test_cmp_writes_zero_for_lanes_that_are_off() -> None:
     lines = ["s_mov_b64 s[30:31], exec", "v_cmp_gt_u32_e32 vcc, 8, v1", "s_and_b64 exec, exec, vcc",
              "v_cmp_lt_u32_e64 s[24:25], 3, v1", "s_mov_b64 exec, s[30:31]",
-             "v_mov_b32_e32 v10, s24", "v_mov_b32_e32 v11, s25"]
+             "s_nop 0", "v_mov_b32_e32 v10, s24", "v_mov_b32_e32 v11, s25"]
     got, other = run(lines, L)
     assert (got[0], other[0]) == (0xF0, 0)
 

@@ -91,7 +91,7 @@ def test_swizzle(pattern: str, lane: np.ndarray | None) -> None:
 
 def test_bpermute_and_lane_access() -> None:
     lines = ["v_lshlrev_b32_e32 v4, 2, v2", "ds_bpermute_b32 v10, v4, v1", "s_waitcnt lgkmcnt(0)",
-             "v_readlane_b32 s24, v1, 17", "v_mov_b32_e32 v11, s24",
+             "v_readlane_b32 s24, v1, 17", "s_nop 1", "v_mov_b32_e32 v11, s24",
              "v_writelane_b32 v11, s20, 5"]
     got, other = run(lines, V, 63 - L)
     assert got.tolist() == V[63 - L].tolist()
@@ -103,7 +103,8 @@ def test_bpermute_and_lane_access() -> None:
 def test_readfirstlane_takes_the_lowest_active_lane() -> None:
     lines = ["s_mov_b64 s[24:25], exec", "v_cmp_lt_u32_e32 vcc, 20, v2",
              "s_and_b64 exec, exec, vcc",
-             "v_readfirstlane_b32 s26, v1", "s_mov_b64 exec, s[24:25]", "v_mov_b32_e32 v10, s26"]
+             "v_readfirstlane_b32 s26, v1", "s_mov_b64 exec, s[24:25]", "s_nop 0",
+             "v_mov_b32_e32 v10, s26"]
     got, _ = run(lines, V, L)
     assert got[0] == V[21]
 
@@ -131,8 +132,8 @@ def test_mbcnt_counts_lanes_below() -> None:
 
 def test_spilled_scalars_come_back() -> None:
     lines = ["v_writelane_b32 v40, s20, 3", "v_writelane_b32 v40, s21, 4", "s_mov_b32 s20, 0",
-             "v_readlane_b32 s30, v40, 3", "v_readlane_b32 s31, v40, 4", "v_mov_b32_e32 v10, s30",
-             "v_mov_b32_e32 v11, s31"]
+             "v_readlane_b32 s30, v40, 3", "v_readlane_b32 s31, v40, 4", "s_nop 1",
+             "v_mov_b32_e32 v10, s30", "v_mov_b32_e32 v11, s31"]
     got, other = run(lines, 123, 456)
     assert (got[9], other[9]) == (123, 456)
 
