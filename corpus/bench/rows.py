@@ -179,7 +179,7 @@ ROWS: tuple[Row, ...] = (
     _row("softmax", _on(100, gfx942=120), (1.3, 1.5), _NORM_SIZES, _WAVES),
     _row("layernorm", _on(100, gfx942=120), (1.3, 1.5), _NORM_SIZES, _WAVES),
     _row("rmsnorm", _on(100, gfx942=120), (1.3, 1.5), _NORM_SIZES, _WAVES),
-    _row("gemm", _on(2000, 2000, 72), (1.0, 1.0), _GEMM_SIZES, _MATRIX),
+    _row("gemm", _on(2000, 2000, 72), (1.0, 1.0), _GEMM_SIZES, _MATRIX, {"gfx942": 80}),
     _row("gemm_bias_relu", _on(150, 150, 24), (1.0, 1.0), _GEMM_SIZES, _MATRIX),
     _row("gemm_kgroup", _on(500, 500, 132), (1.5, 1.0),
          _gemm((144, 48, 304), (48, 272, 592), (48, 48, 1072)), _MATRIX),
