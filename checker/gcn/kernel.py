@@ -28,6 +28,7 @@ class Kernel:
     values: dict[str, int]
     texts: dict[str, str]
     premises: set[str] = field(default_factory=set)
+    members: dict[int, int] = field(default_factory=dict)  # waves that named barriers expect
 
     def flag(self, name: str, default: int = 0) -> int:
         """A descriptor value by its name without `.amdhsa_`."""

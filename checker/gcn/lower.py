@@ -156,8 +156,10 @@ class Lowering:
         if i == 0:
             emit_entry(machine)
         exec_in = machine.exec
+        waits = [site for site, inst in blocks[i].insts if inst.opcode == "s_barrier_wait"]
         for site, inst in blocks[i].insts:
             emitter.site = site
+            machine.wait_follows = bool(waits) and site < waits[-1]
             machine.flow = ("fall", "", None)
             self.instruction(machine, site, inst)
         flow = machine.flow

@@ -76,7 +76,8 @@ class Machine:
             k[1]: v for k, v in facts.items() if k[0] == "symbol"}
         self.carry: Any = None
         self.flow: tuple[str, str, Source | None] = ("fall", "", None)
-        self.signalled = self.memory_since_signal = False
+        self.signalled = 0  # the barrier signalled but not waited for: -1 the group's, 0 none
+        self.memory_since_signal = self.wait_follows = False
         self.last_lds = ""  # what touched LDS last: load, store, barrier; "" is not known
         self.deferred: list[tuple[str, int, Source, Source]] | None = None
         self.kernel: Kernel = kernel

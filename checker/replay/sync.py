@@ -86,7 +86,13 @@ def _arrive(m: Machine, attr: Barrier, number: int, lanes: Mask, values: list[V]
     if attr.has_count:
         count = np.broadcast_to(m.known(values[1], on, "a barrier's count"), lanes.shape)
         for block in np.nonzero(lanes.any(axis=1))[0]:
-            named.count[block] = int(count[block][lanes[block]][0])
+            wanted = np.unique(count[block][lanes[block]])
+            if len(wanted) > 1 or named.count[block] not in (0, wanted[0]):
+                raise m.unsupported("barrier", "threads expect different numbers at one barrier")
+            named.count[block] = int(wanted[0])
+        if bool((named.arrived.sum(axis=1) > named.count)[named.count > 0].any()):
+            raise m.unsupported("barrier", "more threads arrive at a barrier than it expects: "
+                                           "which of them meet is not fixed")
     return named
 
 

@@ -20,7 +20,11 @@ REFUSED = {
     "ds_read_b64_tr_b4": "transposed LDS read of this form", "s_getreg_b32": "hardware register",
     "s_call_b64": "call", "s_rfe_b64": "call", "s_setpc_b64": "call", "s_swappc_b64": "call",
     "s_wqm_b32": "whole-quad", "s_wqm_b64": "whole-quad", "s_sendmsghalt": "message",
-    "s_barrier_wait": "split barrier", "v_fma_mix_f32_bf16": "mixed bf16",
+    "s_barrier_wait": "split barrier", "s_barrier_signal": "its own wait",
+    "s_barrier_init": "named barrier", **dict.fromkeys(
+        ("s_barrier_signal_isfirst", "s_barrier_leave", "s_get_barrier_state", "s_wakeup_barrier"),
+        "order in which waves arrive"),
+    "v_fma_mix_f32_bf16": "mixed bf16",
     "v_fma_mixhi_bf16": "mixed bf16", "v_fma_mixlo_bf16": "mixed bf16",
     "v_mad_mix_f32": "rounds twice", "v_mad_mixhi_f16": "rounds twice",
     "v_mad_mixlo_f16": "rounds twice", "v_mfma_f64_4x4x4f64": "several blocks",

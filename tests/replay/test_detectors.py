@@ -193,6 +193,8 @@ def test_deadlock_is_reported() -> None:
     result = run(body)
     assert "deadlock" in codes(result)
     assert run("setp.lt.u32 %p1, %r1, 32;\n@%p1 bar.sync 1, 32;\n").usable
+    more = run("bar.sync 1, 32;\n")  # two warps at a barrier for one: who meets whom is not fixed
+    assert [reason.code for reason in more.reasons()] == ["barrier"]
 
 
 def test_data_dependent_control_is_unsupported_not_guessed() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from checker.core import Barrier, Const
 from checker.gcn.context import Context
-from checker.gcn.machine import EXEC, VCC, Unmodelled
+from checker.gcn.machine import EXEC, M0, VCC, Unmodelled
 from checker.gcn.rows.table import row
 from checker.gcn.words import words
 from checker.syntax import Immediate, Name
@@ -106,6 +106,8 @@ def s_setpc(c: Context) -> None:
 
 # --- barriers
 
+_MOST_NAMED = 16
+
 
 @row("s_barrier", dsts=0)
 def s_barrier(c: Context) -> None:
@@ -116,27 +118,79 @@ def s_barrier(c: Context) -> None:
 
 @row("s_barrier_signal", dsts=0)
 def s_barrier_signal(c: Context) -> None:
-    """Arrive at the group's barrier (-1); the wait must follow with no memory access between."""
-    _group_barrier(c)
-    c.m.signalled = True
+    """Arrive at a barrier (-1: the group's); its wait must follow with no access between."""
+    number, members = _barrier(c, -1)
+    if not c.m.wait_follows or c.m.signalled:
+        raise Unmodelled("a signal without its own wait in the same block")
+    _note_members(c, number, members)
+    c.m.signalled = number
     c.m.memory_since_signal = False
 
 
 @row("s_barrier_wait", dsts=0)
 def s_barrier_wait(c: Context) -> None:
-    """Wait for the group's barrier: with the signal just before it, one barrier."""
-    _group_barrier(c)
-    if not c.m.signalled or c.m.memory_since_signal:
+    """Wait for the group's barrier (-1) or the named one joined (1): with its signal, a barrier."""
+    kind = c.operand(0)
+    named = isinstance(kind, Immediate) and kind.value == 1
+    number = c.m.modes.get("joined") or 0 if named else _barrier(c, -1)[0]
+    if number == 0:
+        raise Unmodelled("named barrier that is not joined on every path")
+    if c.m.signalled != number or c.m.memory_since_signal:
         raise Unmodelled("split barrier with memory accesses between signal and wait")
-    c.m.signalled = False
+    c.m.signalled = 0
     c.m.last_lds = "barrier"
-    c.e.op("barrier", (), (Const(0, 32),), Barrier("cta"))
+    if not named:
+        c.e.op("barrier", (), (Const(0, 32),), Barrier("cta"))
+        return
+    members = c.m.modes.get(f"members {number}")
+    if not members:
+        raise Unmodelled("named barrier whose member count is not known on every path")
+    c.e.op("barrier", (), (Const(number, 32), Const(members * c.wave, 32)),
+           Barrier("cta", has_count=True))
 
 
-def _group_barrier(c: Context) -> None:
+@row("s_barrier_init", dsts=0)
+def s_barrier_init(c: Context) -> None:
+    """The named barrier M0[5:0] expects M0[21:16] waves."""
+    number, members = _barrier(c)
+    if not members:
+        raise Unmodelled("named barrier whose member count is not known")
+    _note_members(c, number, members)
+
+
+@row("s_barrier_join", dsts=0)
+def s_barrier_join(c: Context) -> None:
+    """The wave takes part in a named barrier: its waits are for that one."""
+    c.m.modes["joined"] = _barrier(c)[0]
+
+
+@row("s_barrier_signal_isfirst s_get_barrier_state s_barrier_leave s_wakeup_barrier")
+def s_barrier_state(c: Context) -> None:
+    """What depends on who came first, or lets waves out of a barrier, has no fixed order."""
+    raise Unmodelled("a barrier's state, which depends on the order in which waves arrive")
+
+
+def _barrier(c: Context, group: int = 0) -> tuple[int, int]:
+    """Number and member count (0: as it was) of a barrier operand: a literal, or M0."""
     op = c.operand(0)
-    if not isinstance(op, Immediate) or op.value not in (-1, 0xFFFF):
-        raise Unmodelled("named barrier")
+    if isinstance(op, Immediate):
+        if group and op.value in (-1, 0xFFFF):
+            return group, 0
+        if 0 < op.value <= _MOST_NAMED:
+            return op.value, 0
+        raise Unmodelled("barrier of a trap handler or a cluster")
+    found = c.m.read("s", M0) if c.is_register(0) and c.index(0)[:2] == ("s", M0) else None
+    if not isinstance(found, Const) or not 0 < found.bits & 63 <= _MOST_NAMED:
+        raise Unmodelled("named barrier whose number is not known")
+    return found.bits & 63, found.bits >> 16 & 63
+
+
+def _note_members(c: Context, number: int, members: int) -> None:
+    """A barrier expects so many waves from here on; all of the text must say the same."""
+    if members and c.m.kernel.members.setdefault(number, members) != members:
+        raise Unmodelled("named barrier whose member count changes")
+    if members:
+        c.m.modes[f"members {number}"] = members
 
 
 # --- mode register

@@ -1,0 +1,77 @@
+"""Named barriers: the waves that join one meet there, by the numbers that LLVM puts into M0."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker.gcn.lower import lower_gcn
+from checker.gcn.parser import parse_gcn
+from checker.replay import ReplayResult, replay
+from tests.gcn.bench import text_of, unmodelled
+
+START = ["s_mov_b32 m0, 0x{0:x}0003", "s_barrier_init m0", "s_mov_b32 m0, 3", "s_barrier_join m0",
+         "s_barrier_signal -1", "s_barrier_wait -1"]
+WRITE = ["ds_store_b32 v0, v1", "s_wait_dscnt 0x0"]
+MEET = ["s_barrier_signal 3", "s_barrier_wait 1"]
+READ = ["v_xor_b32_e32 v4, 0x80, v0", "ds_load_b32 v10, v4", "s_wait_dscnt 0x0"]
+
+
+def _start(members: int = 2) -> list[str]:
+    return [line.format(members) for line in START]
+
+
+def _two_waves(lines: list[str]) -> ReplayResult:
+    """Replay a block of two waves of 32."""
+    buffers = [{"buffer": n, "dtype": "u32", "elements": 64, "role": "in"} for n in "abc"]
+    facts = {"grid": [1, 1, 1], "block": [64, 1, 1], "shared": 4096, "args": [
+        *buffers, {"buffer": "out", "dtype": "u32", "elements": 128, "role": "out"}]}
+    text = text_of(lines, "gfx1200").replace("workgroup_size: 32", "workgroup_size: 64")
+    return replay(lower_gcn(parse_gcn(text)), facts)
+
+
+def test_waves_exchange_through_a_named_barrier() -> None:
+    named = _two_waves([*_start(), *WRITE, *MEET, *READ])
+    group = _two_waves([*WRITE, "s_barrier_signal -1", "s_barrier_wait -1", *READ])
+    assert named.usable, named.reasons()
+    assert named.digest == group.digest
+
+
+def test_the_count_may_come_with_the_signal() -> None:
+    lines = ["s_mov_b32 m0, 3", "s_barrier_join m0", *WRITE, "s_mov_b32 m0, 0x20003",
+             "s_barrier_signal m0", "s_barrier_wait 1", *READ]
+    assert _two_waves(lines).usable
+
+
+def test_waves_that_do_not_meet_race() -> None:
+    found = _two_waves([*_start(), *WRITE, *READ])
+    assert "race-read" in {reason.code for reason in found.reasons()}
+
+
+def test_a_barrier_at_which_more_waves_arrive_than_it_expects_orders_nothing() -> None:
+    found = _two_waves([*_start(1), *WRITE, *MEET, *READ])
+    assert [reason.code for reason in found.reasons()] == ["barrier"]
+
+
+def test_a_barrier_that_waits_for_more_waves_than_there_are_is_no_barrier() -> None:
+    assert not _two_waves([*_start(3), *WRITE, *MEET, *READ]).usable
+
+
+@pytest.mark.parametrize(("lines", "reason"), [
+    (MEET, "not joined on every path"),
+    (["s_barrier_join 3", *MEET], "member count is not known"),
+    (["s_barrier_init 3"], "member count is not known"),
+    (["s_mov_b32 m0, s20", "s_barrier_join m0"], "number is not known"),
+    ([*_start(), "s_mov_b32 m0, 0x30003", "s_barrier_init m0"], "member count changes"),
+    (["s_barrier_signal -2"], "trap handler"),
+    (["s_barrier_signal -1"], "without its own wait"),
+    (["s_barrier_signal -1", "s_barrier_signal -1", "s_barrier_wait -1"], "without its own wait"),
+    ([*_start(), "s_barrier_join 2", *MEET], "between signal and wait"),
+    ([*_start(), MEET[0], *WRITE, MEET[1]], "between signal and wait"),
+    (["s_barrier_signal_isfirst -1"], "order in which waves arrive"),
+    (["s_get_barrier_state s24, 3"], "order in which waves arrive"),
+    (["s_barrier_leave"], "order in which waves arrive"),
+    ([*_start()[:4], "s_cmp_eq_u32 s20, 0", "s_cbranch_scc1 .LBB0_1", "s_barrier_join 2",
+      ".LBB0_1:", *MEET], "not joined on every path"),
+])
+def test_what_is_not_followed_is_refused(lines: list[str], reason: str) -> None:
+    assert any(reason in r for r in unmodelled(lines, "gfx1200")), unmodelled(lines, "gfx1200")
