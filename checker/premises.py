@@ -62,7 +62,8 @@ PREMISES: Mapping[str, str] = {
     "type, box and swizzle that the kernel reads and writes its tiles by, and fills them with "
     "zeros beyond its ends",
     "unknown-target": "the text names no target; it is read as its instructions suggest",
-    "wgmma-serialized": "asynchronous matrix steps behave as if each ended before the next",
+    "wgmma-serialized": "where a launch uses a register of an asynchronous matrix step before the "
+    "wait for it, the assembler waits",
     "whole-waves": "every wave of a block is full",
     "whole-groups": "every work group of the launch is full",
 }

@@ -1,9 +1,9 @@
 """Matrix steps in flight (wgmma): results that may not be read, operands that may not change yet.
 
 In: issues, commits, waits. Out: registers whose value is marked pending until the wait, and cells
-of shared memory marked as being read. A write to a cell that is being read is a finding. A result
-that is used before its wait (Triton prints that for fp8) rests on the premise `wgmma-serialized`:
-the assembler sees the register's use and waits there.
+of shared memory marked as being read. A write to a cell that is being read is a finding. A register
+of a step that is used or overwritten before the wait (Triton prints that for fp8) rests on the
+premise `wgmma-serialized`: the assembler sees that and waits there.
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ Read = tuple[Watch, Rows, int]  # what a step reads, and its number
 
 @dataclass(slots=True)
 class Issue:
-    """One step in flight: its lanes, group number per lane (0: not committed), registers, reads."""
+    """One step in flight: its lanes, group number per lane (0: not committed), registers, reads.
+
+    operands: the registers that hold a matrix, as they were at issue.
+    """
 
     lanes: Mask
     group: NDArray[np.int32]
+    operands: dict[int, V]
     real: dict[int, V] = field(default_factory=dict)
     marked: dict[int, V] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
@@ -75,6 +79,17 @@ def _clear(v: V, real: V, lanes: Mask) -> V:
     return Hash(v.h, np.where(same, f & np.uint32(0xFFFFFFFF ^ PENDING), f), v.w)
 
 
+def _kept(v: V, real: V, lanes: Mask) -> bool:
+    """Tell whether a register still holds in these lanes what it held, a mark aside."""
+    if v is real:
+        return True
+    if isinstance(v, Pack) or isinstance(real, Pack):
+        cuts = sorted({0, v.w, *_ends(v), *_ends(real)})
+        return all(_kept(split(v, lo, hi - lo), split(real, lo, hi - lo), lanes)
+                   for lo, hi in pairwise(cuts))
+    return bool(((lane_hash(v).h == lane_hash(real).h).all(axis=0) | ~lanes).all())
+
+
 def _ends(v: V) -> list[int]:
     out, at = [], 0
     for part in v.parts if isinstance(v, Pack) else ():
@@ -86,7 +101,9 @@ def _ends(v: V) -> list[int]:
 def issue(m: Machine, op: Op, on: Mask | None, reads: list[Read]) -> None:
     """Mark the results that were just written and the cells that are read."""
     lanes = m.full(on).copy()
-    one = Issue(lanes, np.zeros((m.B, m.T), dtype=np.int32), reads=reads)
+    matrix = op.src[: op.attr.a.regs] if op.attr.a.source == "regs" else ()
+    operands = {r: m.read(r) for r in matrix if isinstance(r, int)}
+    one = Issue(lanes, np.zeros((m.B, m.T), dtype=np.int32), operands, reads=reads)
     for d in op.dst:
         value = m.read(d)
         one.real[d] = value
@@ -135,6 +152,9 @@ def wait(m: Machine, on: Mask | None, pending: int) -> None:
             kept.append(one)
             continue
         rest = one.lanes & ~done
+        held = one.operands | {r: v for r, v in one.real.items() if owner[r] is one}
+        if not all(_kept(m.read(r), v, done) for r, v in held.items()):
+            m.memory.premises.add("wgmma-serialized")
         for reg, marked in one.marked.items():
             now = m.regs[reg]
             if owner[reg] is not one and now is owner[reg].marked[reg]:

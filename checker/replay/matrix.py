@@ -92,11 +92,12 @@ def _group(op: Op) -> Step:
         on = m.mask if op.guard is None else m.guard(op.guard)
         if on is EMPTY:
             return
-        mask = on if on is None or isinstance(on, np.ndarray) else m.mask
+        if not (on is None or isinstance(on, np.ndarray)):
+            raise m.unsupported("data-dependent", "which matrix steps are over depends on data")
         if op.name == "mma_commit":
-            inflight.commit(m, mask)
+            inflight.commit(m, on)
         else:
-            inflight.wait(m, mask, int(op.attr[1]))
+            inflight.wait(m, on, int(op.attr[1]))
 
     return run
 

@@ -309,7 +309,7 @@ class _Cases(Runner):
         engine = self.engine
         runs, period = self.proved
         for j, it in enumerate(runs):
-            if any(it.world[3]) or any(bar.copies for bar in it.world[4].bars.values()):
+            if any(it.world[3].steps()) or any(bar.copies for bar in it.world[4].bars.values()):
                 raise GiveUp("loop", "a loop that leaves copies under way", engine.site)
             name = f"end {self.depth}.{j}.{len(engine.forest.nodes)}"
             count = engine.forest.make("kappa", name, width=32, low=0, high=(1 << 31) - 2,

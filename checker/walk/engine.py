@@ -277,9 +277,9 @@ class Engine:
             return
         if OPS[op.name].kind not in _REGISTERS:
             self._written(op)
-        if self.matrix.flying and op.name != "mma" and not self.matrix.flying.isdisjoint(
-                [s for s in op.src if isinstance(s, int)]):
-            self.problem("race", "a register is read while a matrix step may still write it")
+        flights = self.matrix.flights
+        if flights.registers and not flights.registers.isdisjoint((*op.src, *op.dst)):
+            flights.check(op)
         handler = self.handlers.get(op.name)
         if handler is None:
             self.opaque(op, "no model")

@@ -16,12 +16,13 @@ import numpy as np
 from checker.tree.folds import Fold, fold_of, make_folds
 from checker.tree.hashing import hash_ints, key, kinds
 from checker.tree.logic import conjuncts
-from checker.tree.nodes import Node
+from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, TooLarge
 from checker.tree.rewrite import Pivot, Rewriter
 from checker.tree.values import Value
 from checker.walk.carried import carried, cyclic, idle, summed
 from checker.walk.counting import ordered
+from checker.walk.flight import Flight
 from checker.walk.flow import Loop
 from checker.walk.general import Generaliser, Given, Replacer, dependent
 from checker.walk.period import schedule
@@ -95,6 +96,7 @@ class Runner:
         self.unlike: set[int] = set()  # i where no template gives iterations i and i + 1
         self.unfit: dict[int, int] = {}  # i -> a first iteration that such a template does not give
         self.ends: list[TileState] = []  # tiles and mbarriers after each iteration of a period
+        self.flights: list[Flight] = []  # matrix steps under way after each iteration
 
     # -- running
     def run(self) -> list[tuple[int, State]]:
@@ -150,6 +152,9 @@ class Runner:
         back = engine.merge(backs, engine.flow.blocks[self.loop.header].live_in) if backs else None
         cond = engine.logic.given(back.path, known) if back is not None else engine.forest.false
         exits = [(t, s) for t, states in leaving.items() for s in states]
+        if engine.memory.hangs_on(self._phi_mask() & ~LOW_BITS):
+            raise GiveUp("loop", "what a loop leaves under way hangs on a running value",
+                         engine.site)
         stores = engine.found.stores[begin:]
         if not keep:
             del engine.found.stores[begin:]
@@ -305,6 +310,7 @@ class Runner:
             self._place_stores(runs, lead, period, summary)
         self.after = self._other_state(runs)
         self.ends = [it.world[4] for it in runs]
+        self.flights = [it.world[3] for it in (*self.iterations[:lead], *runs)]
         drained = all(not engine.tiles.in_flight(it.world[4], it.cond) for it in runs)
         return self._leave(summary, drained)
 
@@ -547,6 +553,7 @@ class Runner:
                            strict=True):
             out.regs[r] = node
         engine.memory.after_loop(self.world, drained)
+        engine.matrix.flights.after_loop(self.flights, self._phi_mask() | self.kappa.deps)
         engine.tiles.leave(self.ends, self.path)
         return [(summary.exit_target, out)]
 

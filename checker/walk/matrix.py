@@ -16,9 +16,9 @@ import numpy.typing as npt
 from checker.arith.steps import StepModel, step_model
 from checker.core import FloatMode, Fragment, MatrixOperand, Mma, Op
 from checker.tree.contexts import each_once
-from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.values import Value
+from checker.walk.flight import Flights
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
@@ -38,53 +38,15 @@ class MatrixOps:
         self.engine = engine
         self.inverse: dict[Fragment, tuple[Table, Table]] = {}
         self.tables: dict[Any, Table] = {}  # of operands in registers
-        self.groups: list[list[Any]] = []  # committed steps: shared bytes still being read
-        self.open: list[Any] = []
-        self.flying: set[int] = set()  # registers that a warp group still writes
+        self.flights = Flights(engine)  # steps of warp groups
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
         """Return the table rows this module serves."""
-        return {"mma": self._mma, "mma_fence": self._nothing, "mma_commit": self._commit,
-                "mma_wait": self._wait}
+        return {"mma": self._mma, "mma_fence": self._nothing,
+                "mma_commit": self.flights.commit, "mma_wait": self.flights.wait}
 
     def _nothing(self, op: Op) -> None:
         pass
-
-    def _everyone(self) -> bool:
-        """Whether all threads that get here group their steps alike.
-
-        What is closed or waited for on a path counts on all: there a premise says that it may.
-        """
-        engine = self.engine
-        lanes, cond = engine.memory.active()
-        if engine.guard is engine.forest.true and bool(lanes.all()):
-            always = engine.logic.given(cond, conjuncts(engine.loop_path)) is engine.forest.true
-            if not always and not engine.by_cases:
-                engine.found.premises.add("wgmma-serialized")
-            return True
-        engine.unmodelled("matrix steps that a part of the threads groups or waits for")
-        return False
-
-    def _commit(self, op: Op) -> None:
-        if not self._everyone():
-            return
-        self.groups.append(self.open)
-        self.open = []
-
-    def _wait(self, op: Op) -> None:
-        if not self._everyone():
-            return
-        keep = op.attr[1]
-        done = max(len(self.groups) - keep, 0)
-        shared = self.engine.memory.shared
-        for group in self.groups[:done]:
-            for index in group:
-                shared.busy[index] -= 1
-                shared.read[0, index], shared.read[1, index] = shared.epoch
-                shared.reader[index] = -2
-        self.groups = self.groups[done:]
-        if not keep:
-            self.flying = set()
 
     # -- one instruction
     def _mma(self, op: Op) -> None:
@@ -114,8 +76,9 @@ class MatrixOps:
             fresh = engine.predicate(sources[0])
         frag = attr.c.fragment
         row, col = self._lanes(frag.row, attr.lanes), self._lanes(frag.col, attr.lanes)
-        rows_a = self._rows(op, attr, a_src, True, row)
-        rows_b = self._rows(op, attr, b_src, False, col)
+        index: list[Table] = []  # of the shared bytes that it reads
+        rows_a = self._rows(attr, a_src, True, row, index)
+        rows_b = self._rows(attr, b_src, False, col, index)
         if rows_a is None or rows_b is None:
             engine.opaque(op, "a matrix operand that is not modelled")
             return
@@ -126,7 +89,7 @@ class MatrixOps:
                             rows_b[col[:, e].tobytes()]) for e in range(row.shape[1])]
         self._write(op, attr, made)
         if attr.unit == "wgmma":
-            self.flying.update(op.dst)
+            self.flights.issue(op.dst, a_src if attr.a.source == "regs" else (), index)
 
     def typed(self, name: str, row: Node) -> Node:
         """Return a row whose elements' type is part of them."""
@@ -206,18 +169,27 @@ class MatrixOps:
         return krow(self.engine, list(row.args), table)
 
     # -- operands
-    def _rows(self, op: Op, attr: Mma, src: list[Any], is_a: bool, index: Table
+    def _rows(self, attr: Mma, src: list[Any], is_a: bool, number: Table, index: list[Table]
               ) -> dict[bytes, Node] | None:
-        """Return, for each table of row (or column) numbers, the operand's elements over k."""
+        """Return, for each table of row (or column) numbers, the operand's elements over k.
+
+        index: takes the shared bytes that are read.
+        """
         operand = attr.a if is_a else attr.b
-        distinct = {index[:, e].tobytes(): index[:, e] for e in range(index.shape[1])}
+        distinct = {number[:, e].tobytes(): number[:, e] for e in range(number.shape[1])}
         if operand.source == "regs":
             frag = operand.fragment
             assert frag is not None
             parts = self._register_parts(frag, src)
             return {k: self._from_registers(attr, frag, parts, is_a, lanes)
                     for k, lanes in distinct.items()}
-        return self._from_shared(op, attr, src[0], is_a, distinct)
+        poly = self.engine.values.poly(self.engine.source(src[0]), 64)
+        found = self.from_shared(operand, attr.k, poly.unsigned_const(self.engine.lanes),
+                                 distinct) if poly.is_const else None
+        if found is None:
+            return None
+        index.append(found[1])
+        return found[0]
 
     def _register_parts(self, frag: Fragment, src: list[Any]) -> list[Node]:
         values = self.engine.values
@@ -251,19 +223,6 @@ class MatrixOps:
         where = (number[None, :], k) if is_a else (k, number[None, :])
         first = np.arange(self.engine.lanes) // attr.lanes * attr.lanes
         return np.stack((elem_of[where], lane_of[where] + first[None, :]), axis=-1)
-
-    def _from_shared(self, op: Op, attr: Mma, src: Any, is_a: bool, distinct: dict[bytes, Table]
-                     ) -> dict[bytes, Node] | None:
-        engine = self.engine
-        poly = engine.values.poly(engine.source(src), 64)
-        if not poly.is_const:
-            return None
-        found = self.from_shared(attr.a if is_a else attr.b, attr.k,
-                                 poly.unsigned_const(engine.lanes), distinct)
-        if found is None:
-            return None
-        self.open.append(found[1])
-        return found[0]
 
     def from_shared(self, operand: MatrixOperand, depth: int, desc: Any,
                     distinct: dict[bytes, Table], unit: str = "wgmma", issuer: int | None = None

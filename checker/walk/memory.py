@@ -40,6 +40,7 @@ class MemoryOps:
         self.shared = Shared(engine.values, engine.program.warp_size, engine.problem)
         self.shared.seen_as = self._seen_as
         self.shared.holds, self.shared.here = self._holds, self._here
+        self.shared.over = lambda: engine.matrix.flights.over()
         self.shared.unfold = lambda *tile: engine.tiles.unfold(*tile)
         self.versions: dict[Node | None, int] = {}
         self.groups: list[list[Copy]] = []  # committed asynchronous copies
@@ -403,7 +404,7 @@ class MemoryOps:
                                       lanes[:, None])
         if bool(late.any()):
             engine.problem("race", "an asynchronous copy overwrites bytes another lane may read")
-        if bool(self.shared.busy[index].any()):
+        if self.shared.still_read(index):
             engine.problem("race", "an asynchronous copy overwrites bytes a matrix step reads")
         np.add.at(self.shared.pending, index.ravel(), 1)
         self.targets[index.tobytes()] = (literal, value.width, mask)
@@ -422,7 +423,6 @@ class MemoryOps:
         """Close a group in each lane that gets here; what others may hold open stays open."""
         logic = self.engine.logic
         lanes, cond = self.active()
-        cond = logic.given(cond, conjuncts(self.engine.loop_path))
         if self.engine.by_cases:  # each path has its own memory
             cond = self.engine.forest.true
 
@@ -484,19 +484,16 @@ class MemoryOps:
     # -- states of a loop
     def snapshot(self) -> Any:
         """Return the memory as it is now."""
-        matrix = self.engine.matrix
-        steps = ([list(g) for g in matrix.groups], list(matrix.open), set(matrix.flying))
-        return (self.shared.copy(), [list(g) for g in self.groups], list(self.open), steps,
-                self.engine.tiles.state.copy(), list(self.commits))
+        return (self.shared.copy(), [list(g) for g in self.groups], list(self.open),
+                self.engine.matrix.flights.state.copy(), self.engine.tiles.state.copy(),
+                list(self.commits))
 
     def restore(self, world: Any) -> None:
         """Go back to a snapshot."""
-        shared, groups, opened, (steps, started, flying), tiles, commits = world
+        shared, groups, opened, steps, tiles, commits = world
         self.commits = list(commits)
         self.engine.tiles.state = tiles.copy()
-        matrix = self.engine.matrix
-        matrix.groups, matrix.open = [list(g) for g in steps], list(started)
-        matrix.flying = set(flying)
+        self.engine.matrix.flights.restore(steps)
         self.shared = shared.copy()
         self.groups, self.open = [list(g) for g in groups], list(opened)
 
@@ -516,7 +513,7 @@ class MemoryOps:
                     return None
                 group.append((at, made, m, p2))
             groups.append(group)
-        if a[3][1] or b[3][1] or not _same_steps(a[3], b[3]):
+        if not a[3].like(b[3]):
             return None
         never = self.engine.forest.false
         commits = [(x[0] & y[0], x[1] if x[1] is y[1] else never)
@@ -527,7 +524,7 @@ class MemoryOps:
     def matches(self, general: Any, after: Any, same: Any) -> bool:
         """Tell whether a world is the general one at the next counter."""
         if len(general[1]) != len(after[1]) or after[2] \
-                or not _same_steps(general[3], after[3]) \
+                or not general[3].like(after[3]) \
                 or not self.engine.tiles.matches(general[4], after[4], same):
             return False
         for x, y in zip(general[1], after[1], strict=True):
@@ -541,6 +538,12 @@ class MemoryOps:
                 lanes2, cond2) in zip(general[5], after[5], strict=True)):
             return False
         return bool(general[0].matches(after[0], same))
+
+    def hangs_on(self, mask: int) -> bool:
+        """Tell whether copies or matrix steps are under way where some symbols decide."""
+        paths = [copy[3] for group in (*self.groups, self.open) for copy in group]
+        nodes = [p for p in (*paths, *(cond for _lanes, cond in self.commits)) if p is not None]
+        return any(n.deps & mask for n in nodes) or self.engine.matrix.flights.depends(mask)
 
     def after_loop(self, before: Any, drained: bool) -> None:
         """Forget what a loop wrote; copies under way land as unknown bytes.
@@ -650,13 +653,3 @@ def _parted(copies: list[Copy], test: Callable[[Copy], bool]) -> tuple[list[Copy
     for copy in copies:
         (yes if test(copy) else no).append(copy)
     return yes, no
-
-
-def _same_steps(a: Any, b: Any) -> bool:
-    """Tell whether the matrix steps under way read the same bytes."""
-    if len(a[0]) != len(b[0]) or a[2] != b[2]:
-        return False
-    for x, y in zip(a[0], b[0], strict=True):
-        if len(x) != len(y) or not all(np.array_equal(p, q) for p, q in zip(x, y, strict=True)):
-            return False
-    return True

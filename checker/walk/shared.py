@@ -59,6 +59,7 @@ class Shared:
         self.touched: set[Node] = set()  # the paths of accesses since the last sure barrier
         self.holds: Callable[..., bool] = lambda _cond, _path=None: False
         self.here: Callable[[], Node | None] = lambda: None
+        self.over: Callable[[], list[Table]] = list  # matrix steps that do not read here
 
     def copy(self) -> Shared:
         """Return an independent copy (entries are shared, they never change)."""
@@ -71,7 +72,7 @@ class Shared:
             setattr(other, name, getattr(self, name).copy())
         other.epoch, other.sure = list(self.epoch), list(self.sure)
         other.perhaps, other.touched = list(self.perhaps), set(self.touched)
-        other.holds, other.here = self.holds, self.here
+        other.holds, other.here, other.over = self.holds, self.here, self.over
         other.lingering = {c: b.copy() for c, b in self.lingering.items()}
         return other
 
@@ -156,6 +157,15 @@ class Shared:
                 return True
         return False
 
+    def still_read(self, index: Table) -> bool:
+        """Tell whether a matrix step (or a copy out of shared memory) may still read some bytes."""
+        if not bool(self.busy[index].any()):
+            return False
+        busy = self.busy.copy()
+        for done in self.over():
+            busy[done] -= 1
+        return bool(busy[index].any())
+
     # -- access
     def _bytes(self, address: Table, count: int, active: npt.NDArray[np.bool_]) -> Table:
         lanes = np.flatnonzero(active)
@@ -173,7 +183,7 @@ class Shared:
         me = np.flatnonzero(active)[:, None]
         if bool(self._unordered(self.read[:, index], self.reader[index], me).any()):
             self.report("race", "shared bytes are overwritten while another lane may read them")
-        if bool(self.busy[index].any()):
+        if self.still_read(index):
             self.report("race", "shared bytes are overwritten while a matrix step reads them")
         if self.under_way(index):
             self.report("race", "shared bytes are overwritten while a copy may still write them")

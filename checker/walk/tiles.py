@@ -280,7 +280,7 @@ class TileOps:
         shared._grow(start + size + 1024)  # swizzling stays within 1024 bytes
         index = np.arange(start, start + size)
         if bool(shared._unordered(shared.read[:, index], shared.reader[index], lane).any()) \
-                or bool(shared.busy[index].any()):
+                or shared.still_read(index):
             engine.problem("race", "a tile is fetched over bytes that may still be read")
         np.add.at(shared.pending, index, 1)
         # what a loop writes is forgotten after it: what holds throughout it need not be kept
