@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from corpus.campaigns import algebra, cross, drift, fuzz, morph, mutate, truth
-from corpus.campaigns.common import Options
+from corpus.campaigns.common import BUDGET, Options
 
 CAMPAIGNS: dict[str, Callable[[Options], int]] = {
     "mutate": mutate.campaign, "morph": morph.campaign, "cross": cross.campaign,
@@ -30,11 +30,17 @@ def main(
     seconds: Annotated[float, typer.Option(help="stop after this long")] = 1e9,
     out: Annotated[Path | None, typer.Option(help="results; what it holds is not run again")]
     = None,
+    sets: Annotated[list[str] | None, typer.Option(
+        "--set", help="a committed set, again for more; default: those of the ISA")] = None,
+    kinds: Annotated[str, typer.Option(help="pattern on the kinds of mutants")] = "",
+    budget: Annotated[float, typer.Option(help="CPU seconds for the mutants of a kernel")]
+    = BUDGET,
 ) -> None:
     """Try to break samebits; the exit status is 1 on any finding."""
     if campaign not in CAMPAIGNS:
         raise typer.BadParameter(f"no campaign {campaign!r}; there are {', '.join(CAMPAIGNS)}")
-    sys.exit(CAMPAIGNS[campaign](Options(isa, count, seed, only, jobs, per_kernel, seconds, out)))
+    sys.exit(CAMPAIGNS[campaign](Options(isa, count, seed, only, jobs, per_kernel, seconds, out,
+                                         tuple(sets or ()), kinds, budget)))
 
 
 if __name__ == "__main__":

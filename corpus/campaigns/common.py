@@ -27,6 +27,9 @@ SETS = {"ptx": ("sm_90", "sm_80", "sm_100"),
 #: a job that takes longer is lost: its process is replaced
 JOB_SECONDS = 240.0
 
+#: seconds of CPU for the mutants of one kernel: many kernels say more than many mutants of one
+BUDGET = 20.0
+
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -37,7 +40,9 @@ class Options:
 
     count: mutants, rewrites or kernels. only: pattern on kernel names. jobs: processes, None for
     all cores. per_kernel: changes a kernel. seconds: start nothing new after so long. out: a file
-    of results; jobs that it already holds are not run again.
+    of results; jobs that it already holds are not run again. sets: names of committed sets, none
+    for those of the ISA. kinds: pattern on the kinds of mutants. budget: seconds of CPU for the
+    mutants of one kernel.
     """
 
     isa: str = "ptx"
@@ -48,6 +53,9 @@ class Options:
     per_kernel: int = 40
     seconds: float = 1e9
     out: Path | None = None
+    sets: tuple[str, ...] = ()
+    kinds: str = ""
+    budget: float = BUDGET
 
 
 def kernels(isa: str, sets: Sequence[str] = (), only: str = "") -> list[CorpusKernel]:

@@ -8,6 +8,7 @@ and replaying it. The kinds of each ISA are in `ptx_mutants` and `gcn_mutants`.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -28,14 +29,17 @@ class Mutant:
     text: str
 
 
-def mutants(text: str, isa: str, count: int, seed: int) -> Iterator[Mutant]:
-    """Yield up to `count` distinct mutants of one kernel text, the same for the same seed."""
+def mutants(text: str, isa: str, count: int, seed: int, kinds: str = "") -> Iterator[Mutant]:
+    """Yield up to `count` distinct mutants of one kernel text, the same for the same seed.
+
+    kinds: a pattern on their kinds.
+    """
     find, mutators = VENDORS[isa]
     body = find(text)
-    if not body.code:
-        return
     rng = random.Random(f"{seed}/{len(text)}")
-    names = sorted(mutators)
+    names = [name for name in sorted(mutators) if re.search(kinds, name)]
+    if not body.code or not names:
+        return
     seen: set[str] = {text}
     attempts = 0
     while len(seen) <= count and attempts < 60 * count:

@@ -30,7 +30,7 @@ from checker.launch import Launch
 from checker.replay import ReplayResult, first_difference, replay
 from checker.results import Reason
 from checker.witness import find_witness
-from corpus.campaigns.common import Options, each, keep, kernels, say, spread
+from corpus.campaigns.common import BUDGET, Options, each, keep, kernels, say, spread
 from corpus.campaigns.minimise import minimised
 from corpus.campaigns.mutants import Mutant, mutants
 from corpus.load import CorpusKernel
@@ -52,16 +52,13 @@ SLOWEST = 3.0
 #: dynamic shared memory, in bytes, for a mutant that reaches outside of what the launch gives
 MOST_SHARED = 48 << 10
 
-#: seconds of CPU for the mutants of one kernel: many kernels say more than many mutants of one
-BUDGET = 20.0
-
 #: operations that read global memory
 _READS = frozenset({"load", "acopy"})
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One kernel to mutate, at most `count` times."""
+    """One kernel to mutate, at most `count` times and for `budget` seconds of CPU."""
 
     name: str
     text: str
@@ -69,11 +66,14 @@ class Job:
     launches: tuple[dict[str, Any], ...]
     count: int
     seed: int
+    kinds: str = ""
+    budget: float = BUDGET
 
     @property
     def key(self) -> str:
         """Names this job in a file of results."""
-        return f"{self.isa}/{self.seed}/{self.name}/{self.count}"
+        return f"{self.isa}/{self.seed}/{self.name}/{self.count}" + (
+            f"/{self.kinds}" if self.kinds else "")
 
 
 @dataclass(slots=True)
@@ -117,8 +117,8 @@ def judge(job: Job) -> Outcome:
         outcome.counts["(kernel)", base.why] += 1
         return outcome
     start = time.process_time()
-    for mutant in mutants(job.text, job.isa, job.count, job.seed):
-        if time.process_time() - start > BUDGET:
+    for mutant in mutants(job.text, job.isa, job.count, job.seed, job.kinds):
+        if time.process_time() - start > job.budget:
             break
         fate, detail = judge_one(mutant.text, job, base)
         outcome.counts[mutant.kind, fate] += 1
@@ -266,8 +266,8 @@ def plan(found: Iterable[CorpusKernel], options: Options) -> list[Job]:
     short = sorted((k for k in found if k.text.count("\n") <= LONGEST), key=lambda k: len(k.text))
     chosen = spread(short, max(1, -(-options.count // options.per_kernel)))
     share = -(-options.count // max(1, len(chosen)))
-    jobs = [Job(k.name, k.text, k.isa, tuple(dict(x) for x in k.launches), share, options.seed)
-            for k in chosen]
+    jobs = [Job(k.name, k.text, k.isa, tuple(dict(x) for x in k.launches), share, options.seed,
+                options.kinds, options.budget) for k in chosen]
     random.Random(options.seed).shuffle(jobs)
     return jobs
 
@@ -295,7 +295,7 @@ def _remember(out: Path | None, job: Job, outcome: Outcome) -> None:
 
 def campaign(options: Options) -> int:
     """Run or go on with a campaign, print what was found; returns the exit status."""
-    jobs = plan(kernels(options.isa, only=options.only), options)
+    jobs = plan(kernels(options.isa, options.sets, options.only), options)
     outcomes = _recalled(options.out)
     ahead = [job for job in jobs if job.key not in outcomes]
     outcomes = {job.key: outcomes[job.key] for job in jobs if job.key in outcomes}
@@ -338,7 +338,8 @@ def report(options: Options, outcomes: Sequence[Outcome]) -> int:
 
 def measure(isa: str = "ptx", count: int = 1000, seed: int = 1, jobs: int | None = None,
             seconds: float = 1e9, out: str | None = None, only: str = "",
-            per_kernel: int = 40) -> int:
+            per_kernel: int = 40, sets: Sequence[str] = (), kinds: str = "",
+            budget: float = BUDGET) -> int:
     """The campaign for callers without a command line; returns the exit status."""
     return campaign(Options(isa, count, seed, only, jobs, per_kernel, seconds,
-                            Path(out) if out else None))
+                            Path(out) if out else None, tuple(sets), kinds, budget))

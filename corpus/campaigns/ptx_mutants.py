@@ -263,5 +263,5 @@ MUTATORS: dict[str, Mutator] = {
     "program": on("program", _other_block, _exchange, replaced(_OPCODES), _operand),
     "branch": either(on("branches", _guard, _delete, _other_label),
                      on("trips", replaced(_COMPARES), immediate, _operand, _exchange)),
-    "barrier": either(on("order", _delete, immediate, _guard), moved("order")),
+    "barrier": either(on("order", _delete, immediate, _guard, _add_guard), moved("order")),
 }
