@@ -270,7 +270,10 @@ class Mma:
 
 @record
 class TensorMemory:
-    """tcgen05 data movement: action alloc dealloc ld st cp relinquish shift; shape, num, pack."""
+    """tcgen05 data movement: shape, num, pack.
+
+    action: alloc dealloc ld st wait_ld wait_st cp relinquish shift.
+    """
 
     action: str
     shape: str = ""

@@ -56,8 +56,10 @@ PREMISES: Mapping[str, str] = {
     "the loop: beyond its end the tiles are what they are filled with",
     "tensor-fill": "a tensor that is passed with a flag, to fill tiles beyond its ends with zeros "
     "or with NaN, is filled with zeros",
-    "tmem-waits": "a load or store of tensor memory has ended where the text first uses what it "
-    "moved",
+    "tmem-fences": "a barrier that threads meet at, or wait for, orders what they do with tensor "
+    "memory, whether or not a tcgen05.fence stands next to it",
+    "tmem-waits": "where a text uses a register that a load of tensor memory writes before the "
+    "wait for that load, the assembler waits",
     "tensor-map": "a tensor map describes the tensor that its parameter names, with the element "
     "type, box and swizzle that the kernel reads and writes its tiles by, and fills them with "
     "zeros beyond its ends",

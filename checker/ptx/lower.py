@@ -147,7 +147,7 @@ class _Lowering:
             raise InputError(self.diagnostics)
         largest = max_block(self.kernel.attributes)
         if any(op.name == "tmem" and op.attr.action in ("ld", "st") for op in self.ops):
-            self.premises.add("tmem-waits")  # what a text reads too early is not looked for
+            self.premises.add("tmem-fences")  # no text of Triton's has them
         return Program(
             name=self.kernel.name, isa="ptx", target=self.target, warp_size=32, block=self.block,
             max_threads=None if largest is None else math.prod(largest), max_block=largest,

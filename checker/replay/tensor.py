@@ -2,8 +2,10 @@
 
 In: addresses (lane in the upper half, column in the lower), descriptors. Out: steps. A matrix step
 is carried out at issue; its results are pending until somebody waits for the mbarrier that its
-commit arrives on. Modelled: 32x32b and 16x32bx2 moves, M = 64 and 128 of one block, f32 and s32
-accumulators. Source: the ISA manual, 9.7.16 (data path layouts D and F, instruction descriptor).
+commit arrives on, what a store wrote until its thread waits for it; what a load reads may not
+change before. A register that a load writes rests on the premise `tmem-waits`. Modelled: 32x32b and
+16x32bx2 moves, M = 64 and 128 of one block, f32 and s32 accumulators. Source: the ISA manual,
+9.7.16 (data path layouts D and F, instruction descriptor).
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def step(program: Program, op: Op, read: Callable[[Machine], list[V]]) -> Step:
     """The step of a tensor memory operation."""
     attr: TensorMemory = op.attr
     body = {"alloc": _alloc, "dealloc": _dealloc, "relinquish": _nothing, "ld": _ld,
-            "st": _st}.get(attr.action)
+            "st": _st, "wait_ld": _wait, "wait_st": _wait}.get(attr.action)
 
     def run(m: Machine) -> None:
         if body is None or attr.ctas > 1:
@@ -140,6 +142,8 @@ def _ld(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     got = _cells(m).load_many(m.block_index, offset, 32, attr.num, on, m.warp_id, 4)
     for d, v in zip(op.dst, got, strict=True):
         m.put(d, v, on, op.guard is not None)
+    m.memory.premises.add("tmem-waits")
+    _begin(m, offset, attr, m.full(on) & m.live)
 
 
 def _st(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
@@ -152,6 +156,53 @@ def _st(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     cells = _cells(m)
     for i, v in enumerate(parts):
         cells.store(m.block_index, offset + 4 * i, v, full, m.warp_id, 4)
+    _begin(m, offset, attr, full)
+
+
+@dataclass(slots=True)
+class _Move:
+    """A load or store under way, by its number: rows (pieces, threads), and whose they are."""
+
+    action: str
+    rows: Rows
+    block: NDArray[np.int64]
+    thread: NDArray[np.int64]
+    number: int
+
+
+def _begin(m: Machine, offset: NDArray[np.int64], attr: TensorMemory, full: Mask) -> None:
+    cells = _cells(m)
+    assert cells.watch is not None
+    b, t = np.nonzero(full)
+    number = m.extra["step"] = m.extra.get("step", 0) + 1
+    move = _Move(attr.action, cells.rows(b, offset[b, t], 4 * attr.num), b, t, number)
+    cells.watch.begin_reading(move.rows, number)  # a matrix step may not write there
+    if attr.action == "st":
+        cells.watch.mark(move.rows, True)
+    m.extra.setdefault("moves", []).append(move)
+
+
+def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
+    """The moves of one kind that these threads made so far are over."""
+    full, kept = m.full(on) & m.live, []
+    watch = _cells(m).watch
+    assert watch is not None
+    for move in m.extra.get("moves", []):
+        done = full[move.block, move.thread]
+        if "wait_" + move.action != op.attr.action or not done.any():
+            kept.append(move)
+            continue
+        rows, warp = move.rows.some(np.s_[:, done]), m.warp_id[move.block, move.thread][done]
+        watch.end_reading(rows, move.number)
+        if move.action == "st":
+            watch.mark(rows, False)
+            watch.wrote(rows, warp)
+        else:
+            watch.read(rows, warp)
+        if not done.all():
+            kept.append(_Move(move.action, move.rows.some(np.s_[:, ~done]), move.block[~done],
+                              move.thread[~done], move.number))
+    m.extra["moves"] = kept
 
 
 # --- the matrix unit ----------------------------------------------------------------------------
@@ -202,13 +253,14 @@ def mma(m: Machine, op: Op, values: list[V], on: Mask | None, _model: Any) -> No
                       out_f, (count, len(b), 1)).reshape(count, len(b)).transpose(1, 0), 32)
     cells.store(where, offset, result, None, warp, 4)
     waiting = m.extra.setdefault("uncommitted", {})
-    for block, rows in zip(b, _set_pending(cells, b, offset, True), strict=True):
-        waiting.setdefault(int(block), []).append([cells.watch, rows, 0, False])
+    for block, thread, rows in zip(b, t, _set_pending(cells, b, offset, True), strict=True):
+        waiting.setdefault((int(block), int(thread)), []).append([cells.watch, rows, 0, False])
     for watch, rows, number in m.extra.pop("reads", []):
         watch.begin_reading(rows, number)
         owner = watch.blocks(rows)
-        for block in b:
-            waiting[int(block)].append([watch, rows.some(owner == block), number, False])
+        for block, thread in zip(b, t, strict=True):
+            waiting[int(block), int(thread)].append(
+                [watch, rows.some(owner == block), number, False])
 
 
 def _set_pending(cells: Cells, b: Any, offset: NDArray[np.int64], value: bool) -> list[Rows]:
@@ -280,7 +332,7 @@ def _packed(m: Machine, operand: MatrixOperand, address: NDArray[Any], rows: int
 
 
 def commit(program: Program, op: Op, read: Callable[[Machine], list[V]]) -> Step:
-    """tcgen05.commit: the mbarrier is arrived on when all earlier steps are done."""
+    """tcgen05.commit: the mbarrier is arrived on when all earlier steps of the thread are done."""
 
     def run(m: Machine) -> None:
         on = m.mask if op.guard is None else m.guard(op.guard)
@@ -293,8 +345,9 @@ def commit(program: Program, op: Op, read: Callable[[Machine], list[V]]) -> Step
             bar = mbar_at(m, block, at, thread)
             publish(m, bar, block, thread // m.width)
             waiting = m.extra.get("uncommitted", {})
-            waiting[block] = [e for e in waiting.get(block, []) if not e[-1]]
-            bar.incoming += waiting[block]
+            mine = [e for e in waiting.get((block, thread), []) if not e[-1]]
+            waiting[block, thread] = mine
+            bar.incoming += mine
             bar.pending -= 1
             settle(bar)
 

@@ -93,7 +93,7 @@ def run_by_cases(engine: Engine) -> None:
     """Run a program path by path; its stores are those of all paths in one."""
     engine.by_cases = True
     paths = _paths(engine)
-    engine.by_cases = False
+    engine.by_cases, engine.case_path = False, engine.forest.true
     engine.found.stores = _joined(engine, paths)
 
 
@@ -106,7 +106,7 @@ def _paths(engine: Engine) -> list[_Path]:
         memory.restore(at.world)
         memory.versions = dict(at.versions)
         found.stores = []
-        path = at.state.path
+        path = engine.case_path = at.state.path
         loop = flow.loops.get(at.block)
         edges: list[tuple[int, State, Any, _Ended | None]]
         if loop is not None and only_waits(engine, loop):
@@ -379,6 +379,7 @@ def _loop(engine: Engine, loop: Loop, state: State
                                  engine.site) from None
                 out += [(t, s, it.world, None) for t, s in it.exits]
                 state = it.back
+                engine.case_path = state.path
                 runner = _Cases(engine, loop, state)
             snapshot = runner._snapshot()
     raise GiveUp("loop", "a loop whose state does not settle", engine.site)

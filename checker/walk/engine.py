@@ -91,6 +91,7 @@ class Engine:
         self.loop_path = self.forest.true  # what holds throughout the innermost loop
         self.counted: Callable[[Node], Poly | None] | None = None  # what a path knows of a count
         self.by_cases = False  # paths are not joined: what a path knows decides guards and choices
+        self.case_path = self.forest.true  # what holds wherever the present memory is looked at
 
     def plain(self) -> Rewriter:
         """Return hashes without pivots, as they are with the sizes that are shared by now."""

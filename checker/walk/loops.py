@@ -96,7 +96,7 @@ class Runner:
         self.unlike: set[int] = set()  # i where no template gives iterations i and i + 1
         self.unfit: dict[int, int] = {}  # i -> a first iteration that such a template does not give
         self.ends: list[TileState] = []  # tiles and mbarriers after each iteration of a period
-        self.flights: list[Flight] = []  # matrix steps under way after each iteration
+        self.flights: list[tuple[Flight, TileState]] = []  # matrix steps, after each iteration
 
     # -- running
     def run(self) -> list[tuple[int, State]]:
@@ -310,7 +310,7 @@ class Runner:
             self._place_stores(runs, lead, period, summary)
         self.after = self._other_state(runs)
         self.ends = [it.world[4] for it in runs]
-        self.flights = [it.world[3] for it in (*self.iterations[:lead], *runs)]
+        self.flights = [it.world[3:5] for it in (*self.iterations[:lead], *runs)]
         drained = all(not engine.tiles.in_flight(it.world[4], it.cond) for it in runs)
         return self._leave(summary, drained)
 
@@ -552,8 +552,8 @@ class Runner:
         for r, node in zip(folds, make_folds(forest, engine.plain(), list(folds.values())),
                            strict=True):
             out.regs[r] = node
-        engine.memory.after_loop(self.world, drained)
         engine.matrix.flights.after_loop(self.flights, self._phi_mask() | self.kappa.deps)
+        engine.memory.after_loop(self.world, drained)
         engine.tiles.leave(self.ends, self.path)
         return [(summary.exit_target, out)]
 

@@ -89,7 +89,8 @@ class MatrixOps:
                             rows_b[col[:, e].tobytes()]) for e in range(row.shape[1])]
         self._write(op, attr, made)
         if attr.unit == "wgmma":
-            self.flights.issue(op.dst, a_src if attr.a.source == "regs" else (), index)
+            self.flights.issue(self.flights.state.open, op.dst,
+                               a_src if attr.a.source == "regs" else (), index)
 
     def typed(self, name: str, row: Node) -> Node:
         """Return a row whose elements' type is part of them."""

@@ -268,8 +268,8 @@ class MemoryOps:
         if guard is not engine.forest.true:
             old = self.shared.load(literal, value.width, mask, peek=True)
             value = engine.choose(guard, value, old, value.width)
-        everywhere = path is engine.forest.true or engine.by_cases  # each path has its own memory
-        self.shared.store(literal, value, mask, None if everywhere else path)
+        path = engine.logic.given(path, conjuncts(engine.case_path))
+        self.shared.store(literal, value, mask, None if path is engine.forest.true else path)
 
     def _shared_address(self, at: Poly, op: Op) -> Any:
         if not self.engine.known_block:
@@ -423,8 +423,7 @@ class MemoryOps:
         """Close a group in each lane that gets here; what others may hold open stays open."""
         logic = self.engine.logic
         lanes, cond = self.active()
-        if self.engine.by_cases:  # each path has its own memory
-            cond = self.engine.forest.true
+        cond = logic.given(cond, conjuncts(self.engine.case_path))
 
         def sure(copy: Copy) -> bool:
             _at, _value, mask, path = copy
@@ -542,6 +541,8 @@ class MemoryOps:
     def hangs_on(self, mask: int) -> bool:
         """Tell whether copies or matrix steps are under way where some symbols decide."""
         paths = [copy[3] for group in (*self.groups, self.open) for copy in group]
+        paths += [p for bar in self.engine.tiles.state.bars.values() for copy in bar.copies
+                  for p in copy.path()]
         nodes = [p for p in (*paths, *(cond for _lanes, cond in self.commits)) if p is not None]
         return any(n.deps & mask for n in nodes) or self.engine.matrix.flights.depends(mask)
 

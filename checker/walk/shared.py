@@ -52,6 +52,7 @@ class Shared:
         self.reader = np.zeros(0, dtype=np.int32)
         self.busy = np.zeros(0, dtype=np.int32)  # matrix steps under way that read
         self.pending = np.zeros(0, dtype=np.int32)  # asynchronous copies under way
+        self.moved = np.zeros((2, 512), dtype=np.int32)  # tensor memory: last store, load's epoch
         self.epoch = [1, 1]
         self.sure = [1, 1]  # what lies before is ordered on every path
         self.perhaps: list[tuple[Node, list[int]]] = []  # barriers on a path, and the epoch after
@@ -68,7 +69,8 @@ class Shared:
         other.conds = list(self.conds)
         other.seen_as, other.unfold = self.seen_as, self.unfold
         other.size = self.size
-        for name in ("writer", "lane", "off", "wrote", "read", "reader", "pending", "busy"):
+        for name in ("writer", "lane", "off", "wrote", "read", "reader", "pending", "busy",
+                     "moved"):
             setattr(other, name, getattr(self, name).copy())
         other.epoch, other.sure = list(self.epoch), list(self.sure)
         other.perhaps, other.touched = list(self.perhaps), set(self.touched)
@@ -118,14 +120,15 @@ class Shared:
                 out = [max(a, b) for a, b in zip(out, after, strict=True)]
         return out
 
-    def _touch(self) -> None:
+    def touch(self) -> None:
+        """Something that barriers order happens on the present path."""
         path = self.here()
         if path is not None:
             self.touched.add(path)
 
     def _unordered(self, epochs: Any, who: Any, me: Any) -> Any:
         """Which accesses by `who` may run at the same time as one by `me`."""
-        self._touch()
+        self.touch()
         same_warp = (who // self.warp == me // self.warp) & (who != _SEVERAL)
         block, warp = self.ordered()
         late = np.where(same_warp, epochs[1] >= warp, epochs[0] >= block)
@@ -172,6 +175,22 @@ class Shared:
         if len(lanes):
             self._grow(int(address[lanes].max()) + count)
         return address[lanes, None] + np.arange(count)
+
+    def unordered_reads(self, index: Table, lanes: Table) -> bool:
+        """Tell whether others may still read bytes [lanes, width] that these lanes write."""
+        self._grow(int(index.max()) + 1)
+        return bool(self._unordered(self.read[:, index], self.reader[index], lanes[:, None]).any())
+
+    def look(self, index: Table, lanes: Table) -> bool:
+        """These lanes read bytes [1, width]; tells whether others may still write them."""
+        self._grow(int(index.max()) + 1)
+        who = np.where(self.writer[index] != _NOBODY, self.lane[index], _NOBODY)
+        late = self._unordered(self.wrote[:, index], who, lanes[:, None])
+        fresh = self.read[0, index] < self.ordered()[0]
+        alone = len(lanes) == 1 and bool((fresh | (self.reader[index] == lanes[0])).all())
+        self.reader[index] = lanes[0] if alone else _SEVERAL
+        self.read[0, index], self.read[1, index] = self.epoch
+        return bool(late.any())
 
     def store(self, address: Table, value: Value, active: npt.NDArray[np.bool_],
               cond: Node | None = None) -> None:
@@ -345,7 +364,7 @@ class Shared:
 
     def _read_early(self, wrote: Table, who: Table, readers: Table, issuer: int | None) -> bool:
         """Tell whether bytes [k][n][byte] may still be written while lanes read some of them."""
-        self._touch()
+        self.touch()
         block, warp = self.ordered()
         if not bool((wrote[0] >= block).any()) and not bool((wrote[1] >= warp).any()):
             return False  # whoever reads
@@ -400,7 +419,7 @@ class Shared:
 
     def land(self, index: Table, lanes: Table) -> None:
         """A copy of unknown values is done: bytes [lanes, width] hold what nobody knows."""
-        self._touch()
+        self.touch()
         self.writer[index] = _GONE
         self.lane[index] = np.broadcast_to(lanes[:, None], index.shape)
         self.wrote[0, index], self.wrote[1, index] = self.epoch

@@ -11,7 +11,7 @@ Source: the ISA manual, 9.7.16 (data path layouts D and F).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from checker.walk.state import GiveUp, State
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["Step", "TensorOps", "release", "with_columns"]
+__all__ = ["TensorOps", "with_columns"]
 
 ROWS, COLUMNS = 128, 512
 
@@ -51,15 +51,6 @@ def with_columns(program: Program) -> Program:
         ops.append(op)
     return replace(program, ops=tuple(ops),
                    reg_widths=(*program.reg_widths, *[32] * len(columns)))
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A matrix step under way: the columns that it writes and the shared bytes that it reads."""
-
-    start: int
-    end: int
-    index: Any
 
 
 class TensorOps:
@@ -88,7 +79,8 @@ class TensorOps:
     def _move(self, op: Op) -> None:
         attr: TensorMemory = op.attr
         act = {"alloc": self._alloc, "dealloc": self._nothing, "relinquish": self._nothing,
-               "ld": self._load, "st": self._store}.get(attr.action)
+               "ld": self._load, "st": self._store, "wait_ld": self._wait,
+               "wait_st": self._wait}.get(attr.action)
         if act is None or attr.ctas > 1 or attr.pack or not self.present:
             self.engine.opaque(op, "a move of tensor memory that is not modelled")
             return
@@ -96,6 +88,12 @@ class TensorOps:
 
     def _nothing(self, op: Op) -> None:
         pass
+
+    def _wait(self, op: Op) -> None:
+        """Each thread waits for its own loads, or stores."""
+        state = self.engine.matrix.flights.state
+        self.engine.matrix.flights.moved(
+            state.loads if op.attr.action == "wait_ld" else state.stores)
 
     def _alloc(self, op: Op) -> None:
         """One lane's store of an address that nobody knows."""
@@ -140,13 +138,27 @@ class TensorOps:
         if not bool(mask.all()) or not rest.uniform or bool((row // 32 != self.row // 32).any()) \
                 or bool((column + attr.num > count).any()):
             raise GiveUp("tensor-memory", "a move of tensor memory that is not modelled", op.site)
-        self._check(int(column.min()), int(column.max()) + attr.num)
+        used = range(self.first + int(column.min()), self.first + int(column.max()) + attr.num)
+        flights = engine.matrix.flights
+        steps = (*engine.tiles.steps_under_way(), *flights.state.steps())
+        if attr.action == "ld":
+            flights.columns(used, (), steps)
+            flights.issue(flights.state.loads, op.dst, used)
+        else:
+            flights.columns((), used, steps)
+            flights.issue(flights.state.stores, used, ())
+        if self.lane.size > ROWS:  # otherwise each warp has rows of its own
+            self._ordered(used, attr.action == "st")
         return row, column
 
-    def _check(self, start: int, end: int) -> None:
-        if any(s.start < end and start < s.end for s in self.engine.tiles.steps_under_way()):
-            self.engine.problem("race", "tensor memory is used while a matrix step may still "
-                                        "write it")
+    def _ordered(self, columns: range, writes: bool) -> None:
+        """Report columns that other threads stored (or read), if no barrier stands between."""
+        shared = self.engine.memory.shared
+        shared.touch()
+        last = shared.moved[:1 + writes, columns.start - self.first:columns.stop - self.first]
+        if bool((last >= shared.ordered()[0]).any()):
+            self.engine.problem("race", "tensor memory that no barrier orders after another "
+                                        "thread's move")
 
     def _column(self, c: int) -> Node:
         value = self.engine.state.regs[self.first + c]
@@ -258,9 +270,11 @@ class TensorOps:
                ) -> None:
         engine, matrix = self.engine, self.engine.matrix
         end = column + attr.n
-        if any(s.start < end and column < s.end and (s.start, s.end) != (column, end)
-               for s in engine.tiles.steps_under_way()):  # only steps of one shape keep their order
-            engine.problem("race", "matrix steps of two shapes meet in tensor memory")
+        flights, used = engine.matrix.flights, range(self.first + column, self.first + end)
+        flights.columns((), used, (s for s in (
+            *engine.tiles.steps_under_way(), *flights.state.steps()) if not s.index or s.writes
+            != tuple(used)))  # only steps of one shape keep their order
+        self._ordered(used, True)
         rows = self.row if attr.m == ROWS else self.row // 32 * 16 + self.row % 16
         numbers = [np.full(engine.lanes, n, dtype=np.int64) for n in range(attr.n)]
         found = []
@@ -285,8 +299,7 @@ class TensorOps:
             if attr.m < ROWS:
                 self.half.add(column + n)
         self._write(new)
-        engine.tiles.state.issued.append(
-            Step(column, end, np.concatenate((read_a, read_b))))
+        flights.issue(engine.tiles.state.issued, used, (), (read_a, read_b), lane)
 
     def _of_lane(self, p: Node, lane: int, op: Op) -> Node:
         """Return a condition as one lane has it."""
@@ -304,9 +317,3 @@ class TensorOps:
         if len(lanes) != 1 or not rest.uniform or op.attr[0] != "tcgen05":
             raise GiveUp("mbarrier", "a commit that is not modelled", op.site)
         engine.tiles.commit(op, int(lanes[0]))
-
-
-def release(engine: Engine, steps: tuple[Step, ...]) -> None:
-    """Everybody waited for these steps: nothing is left to order."""
-    for step in steps:
-        np.subtract.at(engine.memory.shared.busy, step.index, 1)

@@ -9,7 +9,7 @@ A tile is kept whole until a matrix step's descriptor says how its bytes are swi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,9 @@ from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
 from checker.tree.values import Value
 from checker.walk.carried import body
+from checker.walk.flight import Issued, alike
 from checker.walk.flow import Loop
 from checker.walk.state import GiveUp, State
-from checker.walk.tensor import Step, release
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
@@ -31,17 +31,26 @@ if TYPE_CHECKING:
 __all__ = ["TileOps", "only_waits", "wait"]
 
 SPANS = (32, 64, 128)  # bytes of a row of a box that swizzling permutes
+MBARRIER_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A tile on its way: where it goes, how many bytes at most, what it is."""
+    """A tile on its way: where it goes, how many bytes at most, what it is.
+
+    cond: where it was fetched, in a loop: where in the loop. loop: what holds throughout that.
+    """
 
     start: int
     index: Any  # shared bytes
     lane: int
     tile: Node
     cond: Node | None
+    loop: Node
+
+    def path(self) -> list[Node]:
+        """Return the conditions under which it was fetched."""
+        return [*conjuncts(self.loop), *(() if self.cond is None else conjuncts(self.cond))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,7 @@ class Bar:
     parity: int = 0
     tx: int | None = None
     copies: tuple[Copy, ...] = ()
-    steps: tuple[Step, ...] | None = None
+    steps: tuple[Issued, ...] | None = None
     cond: Node | None = None
 
 
@@ -67,11 +76,15 @@ class TileState:
 
     bars: dict[int, Bar] = field(default_factory=dict)
     reading: list[Any] = field(default_factory=list)
-    issued: list[Step] = field(default_factory=list)
+    issued: list[Issued] = field(default_factory=list)
 
     def copy(self) -> TileState:
         """Return an independent copy."""
         return TileState(dict(self.bars), list(self.reading), list(self.issued))
+
+    def committed(self) -> list[Issued]:
+        """Return the matrix steps whose end is an mbarrier's arrival."""
+        return [s for bar in self.bars.values() for s in bar.steps or ()]
 
 
 class TileOps:
@@ -121,6 +134,7 @@ class TileOps:
         at, count = self._number(op.src[0], lanes[0]), self._number(op.src[1])
         if len(lanes) != 1 or at is None or count != 1:
             raise GiveUp("mbarrier", "an mbarrier that counts several arrivals", op.site)
+        self._drop(at, lanes[0])
         self.state.bars[at] = Bar(cond=None if rest is self.engine.forest.true else rest)
         self.bounds.add(at)
 
@@ -129,9 +143,24 @@ class TileOps:
         at = self._number(op.src[0], lanes[0]) if lanes else None
         if at is None:
             raise GiveUp("mbarrier", "an mbarrier whose address is not known", op.site)
-        self.state.bars.pop(at, None)
+        self._drop(at, lanes[0])
+
+    def _drop(self, at: int, lane: int) -> None:
+        """A lane sets an mbarrier up or ends it: nobody can wait any more for what it stood for."""
+        bar = self.state.bars.pop(at, None)
+        self.engine.matrix.flights.state.lost += bar.steps or () if bar is not None else ()
+        shared, index = self.engine.memory.shared, np.arange(at, at + MBARRIER_BYTES)[None, :]
+        if shared.unordered_reads(index, np.array([lane])):
+            self.engine.problem("race", "an mbarrier is set up or ended while others may use it")
+        shared.land(index, np.array([lane]))
 
     def _bar(self, at: int | None, op: Op) -> Bar:
+        if at is not None:
+            shared = self.engine.memory.shared
+            lanes = np.flatnonzero(self.engine.memory.active()[0])
+            if shared.look(np.arange(at, at + MBARRIER_BYTES)[None, :], lanes):
+                self.engine.problem("race", "an mbarrier is used that no barrier orders after its "
+                                            "setup")
         bar = self.state.bars.get(at) if at is not None else None
         here = conjuncts(self.engine.memory.active()[1])
         if bar is None or (bar.cond is not None and not self.engine.logic.implies(here, bar.cond)):
@@ -139,14 +168,16 @@ class TileOps:
         return bar
 
     def commit(self, op: Op, lane: int) -> None:
-        """The end of all matrix steps issued so far is an mbarrier's arrival."""
+        """The end of all matrix steps that a lane issued so far is an mbarrier's arrival."""
         at = self._number(op.src[0], lane)
         bar = self._bar(at, op)
+        issued = self.state.issued
         if bar.tx is not None or bar.steps is not None:
             raise GiveUp("mbarrier", "an mbarrier that counts several arrivals", op.site)
         assert at is not None
-        self.state.bars[at] = replace(bar, steps=tuple(self.state.issued), cond=self._here(bar))
-        self.state.issued = []
+        self.state.bars[at] = replace(bar, steps=tuple(s for s in issued if s.lane == lane),
+                                      cond=self._here(bar))
+        self.state.issued = [s for s in issued if s.lane != lane]
 
     def _here(self, bar: Bar) -> Node | None:
         """Return where an mbarrier that changes its state now is in that state.
@@ -169,15 +200,14 @@ class TileOps:
         """
         here = [p for p in conjuncts(path) if p.op != "lanes"]
         for at, bar in list(self.state.bars.items()):
-            if all(at in e.bars and _alike(bar, e.bars[at]) for e in ends):
+            if all(at in e.bars and _one_phase(bar, e.bars[at]) for e in ends):
                 self.state.bars[at] = replace(bar, cond=self._both(bar.cond, here))
             else:
                 del self.state.bars[at]
 
-    def steps_under_way(self) -> list[Step]:
+    def steps_under_way(self) -> list[Issued]:
         """Return the matrix steps on tensor memory that nobody waited for."""
-        return [*self.state.issued,
-                *(s for bar in self.state.bars.values() for s in bar.steps or ())]
+        return [*self.state.issued, *self.state.committed()]
 
     def _arrive(self, op: Op) -> None:
         lanes, _rest = self._actors(op)
@@ -205,11 +235,14 @@ class TileOps:
         if parity & 1 == bar.parity:
             if bar.tx is None and bar.steps is None:
                 raise GiveUp("mbarrier", "a wait for an mbarrier that nothing arrives at", op.site)
+            flights = engine.matrix.flights
             for copy in bar.copies:
                 self._land(copy)
+                if not engine.logic.implies(copy.path(), flights.where()):
+                    engine.memory.shared.linger(flights.where(), copy.index)
             if bar.tx is not None:
                 self.phases.add((bar.tx, tuple(sorted(c.start for c in bar.copies))))
-            release(engine, bar.steps or ())
+            flights.state.lost += flights.ended(bar.steps or (), flights.where())
             assert at is not None
             cond = bar.cond if bar.steps is None else self._here(bar)
             self.state.bars[at] = Bar(bar.parity ^ 1, cond=cond)
@@ -287,7 +320,7 @@ class TileOps:
         rest = engine.logic.given(rest, conjuncts(engine.loop_path))
         cond = None if rest is engine.forest.true else rest
         assert at is not None
-        copy = Copy(start, index, lane, tile, cond)
+        copy = Copy(start, index, lane, tile, cond, engine.loop_path)
         self.state.bars[at] = replace(bar, copies=(*bar.copies, copy))
 
     def _land(self, copy: Copy) -> None:
@@ -421,12 +454,12 @@ class TileOps:
     def generalise(self, a: TileState, b: TileState, g: Any) -> TileState | None:
         """Return a state that is a at counter 0 and b at counter 1."""
         if a.bars.keys() != b.bars.keys() or not _same_bytes(a.reading, b.reading) \
-                or not _same_steps(a.issued, b.issued):
+                or not alike(a.issued, b.issued):
             return None
         out = TileState(reading=list(b.reading), issued=list(b.issued))
         for at, x in a.bars.items():
             y = b.bars[at]
-            if not _alike(x, y):
+            if not _one_phase(x, y):
                 return None
             copies = []
             for p, q in zip(x.copies, y.copies, strict=True):
@@ -434,9 +467,10 @@ class TileOps:
                 if p.cond is not None and q.cond is not None:
                     cond = g.node(p.cond, q.cond)
                 if tile is None or p.start != q.start or p.lane != q.lane \
-                        or (cond is None) != (q.cond is None) or (p.cond is None) != (cond is None):
+                        or p.loop is not q.loop or (cond is None) != (q.cond is None) \
+                        or (p.cond is None) != (cond is None):
                     return None
-                copies.append(Copy(q.start, q.index, q.lane, tile, cond))
+                copies.append(replace(q, tile=tile, cond=cond))
             out.bars[at] = replace(y, copies=tuple(copies))
         return out
 
@@ -444,14 +478,15 @@ class TileOps:
         """Tell whether a state is the general one at the next counter."""
         if general.bars.keys() != after.bars.keys() \
                 or not _same_bytes(general.reading, after.reading) \
-                or not _same_steps(general.issued, after.issued):
+                or not alike(general.issued, after.issued):
             return False
         for at, x in general.bars.items():
             y = after.bars[at]
-            if not _alike(x, y):
+            if not _one_phase(x, y):
                 return False
             for p, q in zip(x.copies, y.copies, strict=True):
-                if p.start != q.start or p.lane != q.lane or not same(p.tile, q.tile) \
+                if p.start != q.start or p.lane != q.lane or p.loop is not q.loop \
+                        or not same(p.tile, q.tile) \
                         or (p.cond is None) != (q.cond is None) \
                         or (p.cond is not None and not same(p.cond, q.cond)):
                     return False
@@ -480,16 +515,10 @@ def _swizzled(at: Any, span: int) -> Any:
     return at ^ (((at >> 7) & bits) << 4)
 
 
-def _alike(x: Bar, y: Bar) -> bool:
+def _one_phase(x: Bar, y: Bar) -> bool:
     """Tell whether two mbarriers are in one phase, but for the values of what is copied."""
     return (x.parity, x.tx, len(x.copies), x.cond) == (y.parity, y.tx, len(y.copies), y.cond) \
-        and (x.steps is None) == (y.steps is None) and _same_steps(x.steps or (), y.steps or ())
-
-
-def _same_steps(a: Sequence[Step], b: Sequence[Step]) -> bool:
-    return len(a) == len(b) and all(
-        (x.start, x.end) == (y.start, y.end) and np.array_equal(x.index, y.index)
-        for x, y in zip(a, b, strict=True))
+        and (x.steps is None) == (y.steps is None) and alike(x.steps or (), y.steps or ())
 
 
 def _same_bytes(a: list[Any], b: list[Any]) -> bool:

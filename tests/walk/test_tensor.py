@@ -139,9 +139,80 @@ def test_instruction_descriptors(bits: int, known: bool) -> None:
             64, 32, "f16", "f16", "f32")
 
 
-def test_waits_for_tensor_memory_are_a_listed_premise() -> None:
-    """A wait left out is not looked for: whoever relies on a verdict is told so."""
+LOAD = r"tcgen05\.ld\.sync[^;]*;"
+STORED, LOADED = r"tcgen05\.wait::st[^;]*;", r"tcgen05\.wait::ld[^;]*;"
+ARRIVED = r"(?s)\{\s*\.reg \.pred complete;.*?\n\}"
+COMMIT = r"@%p15 (tcgen05\.commit[^;]*;)"
+FEW = """
+    .reg .pred %pz;
+    .reg .b32 %rz;
+    ld.param.b32 %rz, [gemm_param_5];
+    setp.lt.s32 %pz, %rz, 40;
+    @%pz bra $short;
+"""
+THREAD = """
+    .reg .pred %pz;
+    .reg .b32 %rz;
+    mov.u32 %rz, %tid.x;
+    setp.eq.u32 %pz, %rz, 1;
+"""
+WHERE_LONG = FEW.replace("\n", "\n") + r"\g<0>" + "\n$short:\n"  # where K is 40 or more
+AGAIN = "tcgen05.st.sync.aligned.16x32bx2.x16.b32 [%r103 + 0], 16, {" + ", ".join(
+    16 * ["%r18"]) + "};"
+
+
+@pytest.mark.parametrize(("pattern", "by", "which"), [
+    (STORED, "", 0),  # before the first step
+    (STORED, WHERE_LONG, 0),
+    (STORED, "", 2),  # before the sum is read: where K is 0 nobody else waits
+    (ARRIVED, WHERE_LONG, 0),
+    (ARRIVED, WHERE_LONG, 1),  # in the loop
+    (LOADED, AGAIN + r"\g<0>", 0),  # over columns that are still read
+    (COMMIT, THREAD + r"@%pz \1", 0),  # of another thread's steps
+    (r"bar\.sync\s+0;", "", 2),  # after the stores of other threads
+    (r"bar\.sync\s+0;", "", 4),  # between a wait for an mbarrier and its end
+])
+def test_what_is_under_way_in_tensor_memory(pattern: str, by: str, which: int) -> None:
+    text = _kernel(ONE_STAGE).text
+    found = _walked(_changed(pattern, by, which))
+    assert not found.modelled
+    assert not same(_walked(text), found)[0]
+
+
+@pytest.mark.parametrize(("pattern", "by", "which"), [
+    (STORED, "", 1),  # whoever gets there has waited
+    (STORED, r"\g<0>\g<0>", 0),
+    (LOADED, r"\g<0>" + AGAIN, 0),
+    (LOADED, "", 0),  # its registers are the assembler's business, see the premise
+])
+def test_what_is_over_in_tensor_memory(pattern: str, by: str, which: int) -> None:
+    found = _walked(_changed(pattern, by, which))
+    assert found.modelled, found.findings
+    assert same(_walked(_kernel(ONE_STAGE).text), found)[0]
+    assert "tmem-waits" in found.premises
+
+
+def test_registers_of_a_load_after_its_wait_rest_on_nothing() -> None:
+    text = _changed(LOADED, "")
+    found = _walked(re.sub(LOAD, r"\g<0>\ntcgen05.wait::ld.sync.aligned;", text))
+    assert found.modelled
+    assert "tmem-waits" not in found.premises
+
+
+@pytest.mark.parametrize(("pattern", "by", "which", "fails"), [
+    (STORED, "", 0, True), (STORED, "", 1, False), (LOADED, AGAIN + r"\g<0>", 0, True),
+    (LOADED, r"\g<0>" + AGAIN, 0, False), (ARRIVED, WHERE_LONG, 1, False),
+    (ARRIVED, WHERE_LONG.replace("setp.lt", "setp.ge"), 1, True),
+    (COMMIT, THREAD + r"@%pz \1", 0, True)])
+def test_the_replay_looks_for_the_same(pattern: str, by: str, which: int, fails: bool) -> None:
+    """At K = 304: the loop is long."""
+    run = replay(program_of(_changed(pattern, by, which)),
+                 Launch.from_json(_kernel(ONE_STAGE).launch))
+    assert run.usable != fails, run.reasons()
+
+
+def test_fences_of_tensor_memory_are_a_listed_premise() -> None:
     kernel = next(k for k in load_set("sm_100") if "tcgen05.ld" in k.text)
     plain = next(k for k in load_set("sm_100") if "tcgen05" not in k.text)
-    assert "tmem-waits" in program_of(kernel.text).premises
-    assert "tmem-waits" not in program_of(plain.text).premises
+    assert "tmem-fences" in program_of(kernel.text).premises
+    assert "tmem-fences" not in program_of(plain.text).premises

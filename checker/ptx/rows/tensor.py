@@ -105,12 +105,20 @@ def st(x: Line) -> None:
     x.put("tmem", (), src, TensorMemory("st", shape, num, pack))
 
 
-@row("tcgen05.wait::ld", "tcgen05.wait::st", "tcgen05.fence::before_thread_sync",
-     "tcgen05.fence::after_thread_sync")
+@row("tcgen05.wait::ld", "tcgen05.wait::st")
 def wait(x: Line) -> None:
-    """tcgen05.wait::{ld,st}.sync.aligned, tcgen05.fence::...: order tensor memory accesses."""
+    """tcgen05.wait::{ld,st}.sync.aligned: the thread's own moves so far are over."""
     x.count(0)
-    x.ignore("sync", "aligned")
+    if not x.has("sync"):
+        raise Refuse("wait form")
+    x.ignore("aligned")
+    x.put("tmem", (), (), TensorMemory("wait_" + x.ins.opcode.split("::")[1][:2]))
+
+
+@row("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
+def fence(x: Line) -> None:
+    """tcgen05.fence::...: orders tensor memory accesses of different threads."""
+    x.count(0)
     x.put("fence", (), (), x.ins.opcode)
 
 
