@@ -101,3 +101,29 @@ def test_a_campaign_goes_on_where_it_stopped(
     assert out.read_text() == done
     assert again.out == first.out
     assert "jobs are done already" in again.err
+
+
+def test_one_set_and_some_kinds_of_mutants() -> None:
+    options = Options("ptx", 12, sets=("sm_100",), kinds="barrier", only="^gemm-BK16", budget=5.0)
+    jobs = mutate.plan(kernels(options.isa, options.sets, options.only), options)
+    assert jobs
+    assert all("sm_100" in job.name and job.kinds == "barrier" and job.budget == 5.0
+               for job in jobs)
+    made = [m for job in jobs for m in mutants(job.text, job.isa, job.count, job.seed, job.kinds)]
+    assert made
+    assert {m.kind for m in made} == {"barrier"}
+    assert not list(mutants(jobs[0].text, "ptx", 5, 1, "no such kind"))
+
+
+def test_what_orders_tensor_memory_is_judged() -> None:
+    """Dropped, moved and conditional waits, commits and barriers: none is overlooked."""
+    kernel = kernels("ptx", ("sm_100",), "^gemm-BK16_BM64_BN32_.*_s1_w4")[0]
+    launches = tuple(dict(x) for x in kernel.launches)
+    job = mutate.Job(kernel.name, kernel.text, kernel.isa, launches, 5, 3, "barrier")
+    program = api.program_of(kernel.text)
+    base = mutate.Base(program, api.sign(kernel.text).text,
+                       tuple(mutate.replay(program, mutate.Launch.from_json(x)) for x in launches))
+    fates = [mutate.judge_one(m.text, job, base)[0]
+             for m in mutants(job.text, job.isa, job.count, job.seed, job.kinds)]
+    assert "caught" in fates
+    assert not set(fates) & set(mutate.FINDINGS)
