@@ -129,12 +129,10 @@ class Floats:
             return self._clamped(self.op(name, replace(mode, saturate=False), args), mode.type)
         plain = not (mode.saturate or mode.relu or mode.xorsign_abs)
         handler = getattr(self, f"_{name}", None)
-        if handler is not None and mode.type in SIGN:
+        made: Node | None = self._folded(name, mode, args, mode.type)
+        if made is None and handler is not None and mode.type in SIGN:
             made = handler(mode, list(args), plain)
-            if made is not None:
-                assert isinstance(made, Node)
-                return made
-        return self._folded(name, mode, args, mode.type) or self.raw(name, mode, args)
+        return self.raw(name, mode, args) if made is None else made
 
     def _clamped(self, x: Node, kind: str) -> Node:
         """Return what saturates: the maximum with 0, which no NaN is, then the minimum with 1."""

@@ -22,7 +22,7 @@ from checker.tree.rules import Floats
 from checker.tree.values import Value, Values
 from checker.walk.arguments import tensors_of
 from checker.walk.flow import Block, Flow, Loop, analyse
-from checker.walk.general import conditions, remake, settled
+from checker.walk.general import conditions, settled, without_loops
 from checker.walk.ints import Ints
 from checker.walk.lanes import LaneOps
 from checker.walk.matrix import MatrixOps
@@ -81,6 +81,8 @@ class Engine:
         self.tiles = TileOps(self)
         self.tensor = TensorOps(self, first_column)
         self.signless = Signless(self)
+        #: by the condition to enter a loop: what values around such loops are where it fails
+        self.skips: dict[Node, dict[Node, Node]] = {}
         self.flow: Flow = analyse(program)
         self.handlers = self._handlers()
         self.state = State([None] * len(program.reg_widths), self.forest.true)
@@ -185,17 +187,11 @@ class Engine:
                     return self.values.select(self.logic.conjunction(rest), x, y, width)
         return self.values.select(p, a, b, width)
 
-    def skipped(self, p: Node, x: Node, depth: int = 8) -> Node | None:
-        """Return what x is where p fails, if p is the condition to enter the loops in x."""
-        if x.op == "fold" and x.extra.start is p and x.extra.out in x.extra.phis:
-            init: Node = x.extra.inits[x.extra.phis.index(x.extra.out)]
-            return init
-        if not depth or not x.args or x.op in ("load", "mma", "krow"):
-            return None
-        args = [self.skipped(p, k, depth - 1) or k for k in x.args]
-        if all(m is k for m, k in zip(args, x.args, strict=True)):
-            return None
-        return remake(self, x, args, x.poly)
+    def skipped(self, p: Node, x: Node) -> Node | None:
+        """Return what x is where p fails, if p is the condition to enter loops in x."""
+        memo = self.skips.get(p)
+        made = x if memo is None else without_loops(self, p, x, memo)
+        return None if made is x else made
 
     def choose_predicate(self, p: Node, a: Node, b: Node) -> Node:
         """Return (p and a) or (not p and b)."""

@@ -22,7 +22,8 @@ from checker.tree.values import Value
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["Generaliser", "Given", "Replacer", "conditions", "dependent", "settled"]
+__all__ = ["Generaliser", "Given", "Replacer", "conditions", "dependent", "settled",
+           "without_loops"]
 
 MAX_CONDITIONS = 4  # that an offset is made of
 
@@ -295,6 +296,28 @@ def rebuild(root: Node, memo: dict[Node, Node], inside: Callable[[Node], Iterabl
         stack.pop()
         memo[node] = made(node)
     return memo[root]
+
+
+def without_loops(engine: Engine, p: Node, x: Node, memo: dict[Node, Node]) -> Node:
+    """Return what x is where p fails: loops in it that p is the condition to enter do not run.
+
+    Behind an exchange of lanes another lane's loops count: only where p is one for all.
+    """
+    ends = {"load", "mma", "krow", "fold", *(() if p.uniform else ("gather",))}
+
+    def inside(node: Node) -> tuple[Node, ...]:
+        return () if node.op in ends else node.args
+
+    def made(node: Node) -> Node:
+        if node.op == "fold" and node.extra.start is p and node.extra.out in node.extra.phis:
+            init: Node = node.extra.inits[node.extra.phis.index(node.extra.out)]
+            return init
+        args = [memo[k] for k in inside(node)]
+        if all(a is k for a, k in zip(args, node.args, strict=False)):
+            return node
+        return remake(engine, node, args, node.poly)
+
+    return rebuild(x, memo, inside, made)
 
 
 class Given:

@@ -535,6 +535,7 @@ class Runner:
         self.start = None
         if form == "while":
             self.start = Replacer(engine, {self.kappa: Poly(32, {})}).node(cond)
+            engine.skips.setdefault(self.start, {})
         self._check_lanes(summary)
         order = list(summary.steps)
         phis = [self.phis[r] for r in order]

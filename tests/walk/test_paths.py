@@ -52,6 +52,48 @@ def test_a_loop_that_lanes_skip_which_store(twin: str) -> None:
     assert not same(walked(_sum()), walked(twin))[0]
 
 
+STEP = "fma.rn.f32 %f2, %f2, %f2, %f2;\n    "
+
+
+def _after(inside: int, outside: int, nothing: str = "0f00000000", last: str = "") -> str:
+    """As `_sum`, then steps on the path of the loop and behind the place where paths meet."""
+    return _sum(nothing=nothing).replace("    @%p3 bra $loop;", "    @%p3 bra $loop;\n    "
+                                         + STEP * inside + last).replace(
+        "$done:", "$done:\n    " + STEP * outside)
+
+
+def test_what_is_made_of_a_loop_before_the_paths_meet() -> None:
+    """Of zeros it is zero: that is what those have that skip the loop."""
+    assert equal(_after(0, 24), _after(24, 0))
+    assert equal(_after(9, 15), _after(20, 4))
+
+
+@pytest.mark.parametrize("twin", [
+    _after(24, 0, nothing="0f3F800000"),
+    _after(24, 0, nothing="0f80000000"),
+    _after(24, 0, last="add.rn.f32 %f2, %f2, 0f3F800000;"),  # one more than nothing
+    _after(23, 0),
+])
+def test_what_else_those_have_that_skip_a_loop_shows(twin: str) -> None:
+    assert walked(twin).modelled
+    assert not same(walked(_after(0, 24)), walked(twin))[0]
+
+
+def _neighbour(pick: str) -> str:
+    """out[x] = the neighbour's sum of n - t elements (or t - n), or nothing where `pick` says."""
+    return _sum().replace("setp.lt.s32 %p2, %r1, 1;", """sub.s32 %r1, %r1, %r2;
+    setp.lt.s32 %p2, %r1, 1;""").replace("$done:", f"""$done:
+    shfl.sync.bfly.b32 %f3, %f2, 1, 31, -1;
+    mov.f32 %f2, %f3;
+    {pick}""")
+
+
+def test_another_lanes_loop_may_run_where_ones_own_does_not() -> None:
+    own = walked(_neighbour("selp.f32 %f2, 0f00000000, %f3, %p2;"))
+    assert own.modelled
+    assert not same(walked(_neighbour("")), own)[0]
+
+
 def _copied(first: str, second: str, enter: int = 4) -> str:
     """out[t] = a[t] by an asynchronous copy, where n > enter; waits on paths n > 8 and n > enter.
     """
