@@ -24,6 +24,7 @@ from checker.tree.hashing import Hash
 from checker.tree.logic import Logic
 from checker.tree.nodes import Node, parameter_name
 from checker.tree.poly import Mono, Poly, constant
+from checker.tree.values import DIVISIBLE_BITS, divisible
 
 if TYPE_CHECKING:
     from checker.tree.folds import Fold
@@ -81,8 +82,9 @@ def _tries(rewriter: Rewriter, fold: Fold, signless: bool
         if len(chain) % m or speed % ratio or kinds[m:] != kinds[:-m]:
             continue
         beyond = _beyond(rewriter, fold, speed // ratio)
-        if all(beyond.adds_nothing(node, fold.phis[0], i // m)
-               for i, node in enumerate(chain) if i >= m):
+        if (fold.form == "while" and beyond.is_empty()) or all(
+                beyond.adds_nothing(node, fold.phis[0], i // m)
+                for i, node in enumerate(chain) if i >= m):
             rewriter.forest.premises |= beyond.ends
             yield chain, m, ratio
 
@@ -155,7 +157,7 @@ def _beyond(rewriter: Rewriter, fold: Fold, speed: int) -> _Beyond:
     """Return what holds beyond the end, once for all accumulators of a loop."""
     name = ("beyond", fold.counter, fold.cond, speed)
     if name not in rewriter.plans:
-        rewriter.plans[name] = _Beyond(rewriter.logic, fold.cond, speed)
+        rewriter.plans[name] = _Beyond(rewriter.logic, fold.cond, speed, fold.counter)
     made: _Beyond = rewriter.plans[name]
     return made
 
@@ -196,6 +198,10 @@ def _alike(rewriter: Rewriter, fold: Fold, chain: list[Node], m: int, ratio: int
         chain[i].op == "ffma" and alike(i, operands[i % m][::-1])) for i in range(m, len(chain)))
 
 
+def _is(c: Any, value: int) -> bool:
+    return not isinstance(c, np.ndarray) and bool(c == value)
+
+
 def _same(one: Hash, two: Hash) -> bool:
     return one is two or bool((one == two).all())
 
@@ -203,14 +209,32 @@ def _same(one: Hash, two: Hash) -> bool:
 class _Beyond:
     """What holds in the coarse loop's last iteration beyond the finer loop's end."""
 
-    def __init__(self, logic: Logic, cond: Node, speed: int) -> None:
+    def __init__(self, logic: Logic, cond: Node, speed: int, counter: Node) -> None:
         self.logic = logic
-        self.speed = speed
+        self.speed, self.counter = speed, counter
         self.known: dict[tuple[Node, int, bytes], bool] = {}
         self.gaps: dict[tuple[Node, int], Any] = {}
         self.ends: set[str] = set()  # premises that what is outside of tensors rests on
         assert cond.poly is not None
         self.bound: Poly = cond.poly
+
+    def is_empty(self) -> bool:
+        """Tell whether the loop's last iteration is whole: it ends by a multiple of its step.
+
+        n - 1 - t * k >= 0 says n - t * (k + 1) >= 0 for a multiple n of t. Used only for an n of
+        which the kernel shows that it relies on it (`Forest.shared`).
+        """
+        forest = self.logic.forest
+        sizes = [m for m in self.bound.terms if m and m != (self.counter,)]
+        name = parameter_name(sizes[0][0]) if len(sizes) == 1 and len(sizes[0]) == 1 else None
+        if name not in forest.shared or not _is(self.bound.terms[sizes[0]], 1) \
+                or not _is(self.bound.const, -1):
+            return False
+        step = -self.bound.terms[(self.counter,)]
+        if (1 << DIVISIBLE_BITS) % step:
+            return False
+        forest.premises |= divisible({name})
+        return True
 
     def adds_nothing(self, node: Node, phi: Node, j: int) -> bool:
         """Tell whether a chain's operation adds zeros where P - s * (ratio * k + j) < 0."""

@@ -16,6 +16,7 @@ from checker.tree.result import WalkResult
 from checker.tree.signature import same
 from checker.walk.run import walk
 from corpus.load import load_set, load_truth
+from tests.walk.kernels import text
 
 
 @cache
@@ -101,3 +102,58 @@ def test_factors_of_a_multiply_add_in_a_chain_have_no_order() -> None:
     assert same(_walked(text), _walked(other)) == (True, ())
     near = text.replace(a + b + c, a + "%r348, %r90" + c)
     assert not same(_walked(text), _walked(near))[0]
+
+
+def _whole(step: int, bound: str = "", skip: str = "setp.lt.s32 %p2, %r1, 1;\n    @%p2 bra $done;",
+           load: str = "ld.global.f32 %f1, [%rd11];", start: str = "0f00000000") -> str:
+    """out[t] = start + a[0] + a[1] + ..., so many elements an iteration, none of them tested."""
+    adds = "\n    ".join(f"{load.replace(']', f' + {4 * i}]')}\n    add.rn.f32 %f2, %f2, %f1;"
+                         for i in range(step))
+    return text(f"""
+    mov.f32 %f2, {start};
+    mov.u32 %r11, 0;
+    mov.u64 %rd11, %rd1;
+    mov.u32 %r12, %r1;
+    {bound}
+    {skip}
+$loop:
+    {adds}
+    add.s64 %rd11, %rd11, {4 * step};
+    add.s32 %r11, %r11, {step};
+    setp.lt.s32 %p3, %r11, %r12;
+    @%p3 bra $loop;
+$done:
+    mul.wide.u32 %rd10, %r2, 4;
+    add.s64 %rd12, %rd3, %rd10;
+    st.global.f32 [%rd12], %f2;""", threads=32)
+
+
+def _told(kernel: str, *divisible: str) -> WalkResult:
+    found = walk(program_of(kernel), divisible=divisible)
+    assert found.modelled
+    return found
+
+
+def test_a_loop_that_ends_by_a_multiple_of_its_step_has_no_tail() -> None:
+    one = _told(_whole(1), "arg3")
+    for step in (2, 4, 16):
+        found = _told(_whole(step), "arg3")
+        assert same(one, found) == (True, ())
+        assert "divisible:arg3%16" in found.premises
+        assert not same(_told(_whole(1)), _told(_whole(step)))[0]  # nothing is known of n
+        # a first iteration whatever n is
+        assert not same(*(_told(_whole(s, skip=""), "arg3") for s in (1, step)))[0]
+
+
+@pytest.mark.parametrize("twin", [
+    _whole(32),  # n is a multiple of 16 only
+    _whole(3),
+    _whole(4, bound="sub.s32 %r12, %r12, 1;"),  # another end
+    _whole(4, bound="add.s32 %r12, %r12, 1;"),
+    _whole(4, bound="mul.lo.s32 %r12, %r12, %r2;"),
+    _whole(4, skip=""),  # four at least, whatever n is
+    _whole(4, start="0f80000000"),
+    _whole(4, load="ld.global.f32 %f1, [%rd1];"),  # not the next ones
+])
+def test_a_loop_with_another_end_or_step_shows(twin: str) -> None:
+    assert not same(_told(_whole(1), "arg3"), _told(twin, "arg3"))[0]
