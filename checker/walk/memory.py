@@ -6,6 +6,7 @@ function of its address; a buffer that the kernel also writes gives another leaf
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,11 @@ class MemoryOps:
         self.shared.over = lambda: engine.matrix.flights.over()
         self.shared.unfold = lambda *tile: engine.tiles.unfold(*tile)
         self.versions: dict[Node | None, int] = {}
+        # barriers of the whole block that every thread came to so far; after how many of them each
+        # buffer was read last, and written first
+        self.turns = 0
+        self.last_read: dict[Node | None, float] = {}
+        self.first_write: dict[Node | None, int] = {}
         self.groups: list[list[Copy]] = []  # committed asynchronous copies
         self.commits: list[tuple[Any, Node]] = []  # of each group: its lanes, and on what condition
         self.open: list[Copy] = []
@@ -158,12 +164,13 @@ class MemoryOps:
             engine.unmodelled("a load that other blocks may race with (volatile or acquire)")
         return self.leaf(at, width)
 
-    def leaf(self, at: Poly, width: int) -> Node:
-        """Return a global element as a leaf."""
+    def leaf(self, at: Poly, width: int, late: bool = False) -> Node:
+        """Return a global element as a leaf; late: a copy under way reads it, some time."""
         engine = self.engine
         if _in_module(at):  # what a variable of the module holds is no argument of the kernel
             engine.unmodelled("a variable of the module")
         base = self.base(at)
+        self.last_read[base] = max(self.last_read.get(base, 0), math.inf if late else self.turns)
         version = self.versions.get(base, 0) + self.versions.get(None, 0)
         if base is None:
             version = sum(self.versions.values())
@@ -327,6 +334,7 @@ class MemoryOps:
                                               len(engine.found.stores), base,
                                               tuple(engine.loop_stack), first, engine.guard))
         self.versions[base] = self.versions.get(base, 0) + 1
+        self.first_write[base] = min(self.first_write.get(base, self.turns), self.turns)
 
     def _atomic(self, op: Op) -> None:
         engine = self.engine
@@ -367,6 +375,9 @@ class MemoryOps:
             if count is None or (isinstance(count, Poly) and count.is_const and not isinstance(
                     count.const, np.ndarray) and count.const == engine.lanes):
                 self.shared.barrier(warp_only=False, cond=cond)
+                if engine.state.path is engine.guard is engine.forest.true \
+                        and not engine.loop_stack:
+                    self.turns += 1
                 return
         engine.opaque(op, "a barrier of a part of the block")
         engine.unmodelled("a barrier of a part of the block")
@@ -381,7 +392,7 @@ class MemoryOps:
         count = engine.values.poly(engine.source(op.src[2]), 32)
         # whoever reads a part of a leaf has a leaf of its own; a declared scale is one word
         step = 4 if engine.program.powers_of_two else size
-        value = engine.values.pack([self.leaf(at.add(constant(64, i)), 8 * step)
+        value = engine.values.pack([self.leaf(at.add(constant(64, i)), 8 * step, late=True)
                                     for i in range(0, size, step)])
         if not count.same(constant(32, size)):
             p, all_or_none = self._copies(count, size)

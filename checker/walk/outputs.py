@@ -31,7 +31,7 @@ from checker.walk.state import StoreEvent
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["group_outputs"]
+__all__ = ["group_outputs", "slots_of"]
 
 _TOKENS = ("iop", "imin_s", "imin_u", "imax_s", "imax_u")
 MULTIPLY_ADDS = 4  # in turn on one running value: a matrix product without matrix instructions

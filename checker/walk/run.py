@@ -26,6 +26,7 @@ from checker.tree.rewrite import Scope
 from checker.tree.text import normalised_text
 from checker.walk.cases import pipelined, run_by_cases
 from checker.walk.engine import Engine
+from checker.walk.inplace import read_and_written
 from checker.walk.outputs import group_outputs
 from checker.walk.state import GiveUp
 
@@ -107,7 +108,7 @@ def _result(engine: Engine, groups: list[OutputGroup]) -> WalkResult:
         findings.append(Reason("undefined", "a value that was never written reaches an output"))
     findings += [_reason(engine.program, "finding", message, site)
                  for site, message in engine.program.findings]
-    in_place = _in_place(engine, groups)
+    in_place = read_and_written(engine)
     for site, reason in [*found.unmodelled, *in_place]:
         findings.append(_reason(engine.program, "unmodelled", reason, site))
     opaque = tuple(_opaque(engine.program, site, reason, site in reached)
@@ -241,51 +242,6 @@ def _reach_kids(node: Node, scope: Scope, bound: int) -> list[tuple[Node, Scope]
     if node.op == "fold":
         kids += node.extra.parts()
     return [(k, scope) for k in kids]
-
-
-def _in_place(engine: Engine, groups: list[OutputGroup]) -> list[tuple[int, str]]:
-    """Buffers both read and written: sound only where each element reads no other element."""
-    written = {g.base for g in groups}
-    both = [b for b in engine.found.loaded if b in written or b is engine.forest.true
-            or None in written]
-    if not both or not groups:
-        return []
-    problems: list[tuple[int, str]] = []
-    for group in groups:
-        for element in group.elements:
-            bad = _reads_elsewhere(engine, element.slot, set(both), group.base)
-            if bad is not None:
-                problems.append(bad)
-                break
-    return problems
-
-
-def _reads_elsewhere(engine: Engine, slot: Slot, bases: set[Node], own: Node | None
-                     ) -> tuple[int, str] | None:
-    work = [slot.value, slot.guard, *(a for m in slot.address.terms for a in m)]
-    seen: set[int] = set()
-    memory = engine.memory
-    while work:
-        node = work.pop()
-        if node.serial in seen:
-            continue
-        seen.add(node.serial)
-        work.extend(node.kids)
-        if node.op == "fold":
-            work.extend(node.extra.parts())
-        if node.op != "load" or node.poly is None:
-            continue
-        base = memory.base(node.poly)
-        if base is not None and base not in bases:
-            continue
-        if base is None and node.attr == "global.0" and engine.forest.true not in bases:
-            continue
-        gap = node.poly.sub(slot.address)
-        inside = gap.is_const and not isinstance(gap.const, np.ndarray) and \
-            abs(gap.const) < slot.event.width // 8
-        if not (inside and own is base and node.attr == "global.0"):
-            return (slot.event.site, "a buffer is read and written: an element may read another")
-    return None
 
 
 def _opaque(program: Program, site: int, reason: str, reaches: bool) -> Opaque:

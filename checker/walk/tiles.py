@@ -364,7 +364,7 @@ class TileOps:
         e = first + np.arange(engine.lanes, dtype=np.int64)
         offset = np.minimum(e, count // size - 1) * size
         address, inside = self._element(name, coords, offset % span // size, offset // span, size)
-        return engine.values.select(inside, engine.memory.leaf(address, 8 * size),
+        return engine.values.select(inside, engine.memory.leaf(address, 8 * size, late=True),
                                     constant(8 * size, 0), 8 * size)
 
     def _symbol(self, name: int, what: str, width: int, high: int) -> Node:

@@ -1,0 +1,201 @@
+"""Buffers that are both read and written: what an element reads is what was there before.
+
+In: a finished walk. Out: why that is not shown. What a warp reads may be stored to by that warp
+alone (lanes go through a load together before any gets to a later store), or by others once all
+have come to a barrier behind the last load. Threads of other blocks, which the premise `race-free`
+rules out, would be the only ones to store to what this block does not: that is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checker.tree.logic import conjuncts
+from checker.tree.nodes import Node
+from checker.tree.poly import Poly
+from checker.tree.result import Slot
+from checker.walk.outputs import slots_of
+
+if TYPE_CHECKING:
+    from checker.walk.engine import Engine
+
+__all__ = ["read_and_written"]
+
+_OTHER = "a buffer is read and written: an element may read another"
+_WARPS = "a buffer is read and written: another warp may write first"
+
+
+def read_and_written(engine: Engine) -> list[tuple[int, str]]:
+    """Return (site, why) for stores of what may have been read after it was written."""
+    stores = engine.found.stores
+    written = {e.base for e in stores}
+    both = {b for b in engine.found.loaded if b in written or b is engine.forest.true
+            or None in written}
+    if not both or not stores:
+        return []
+    if None in written:  # a store that may go anywhere
+        return [(next(e.site for e in stores if e.base is None), _OTHER)]
+    reads = _Reads(engine, both)
+    found: dict[Node | None, tuple[int, str]] = {}
+    for slot in reads.slots:
+        why = reads.late(slot)
+        if why is not None:
+            found.setdefault(slot.event.base, (slot.event.site, why))
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Bytes of a buffer that a block stores to: what all addresses share, by whom each is taken."""
+
+    shared: Any
+    taken: dict[int, set[int]]
+    span: int
+
+
+class _Reads:
+    """What outputs are made of, looked at for elements of the buffers `bases`."""
+
+    def __init__(self, engine: Engine, bases: set[Node]) -> None:
+        self.engine, self.bases = engine, bases
+        self.slots = slots_of(engine)
+        self.warp = np.arange(engine.lanes) // engine.program.warp_size
+        self.written: dict[Node, _Written | None] = {}
+        self.known: dict[tuple[Node, bytes], str | None] = {}
+
+    def late(self, slot: Slot) -> str | None:
+        """Return why an output may read an element that was written in the meantime."""
+        work = [(n, slot.lanes) for n in (slot.value, slot.guard, *slot.event.loops,
+                                          *(a for m in slot.address.terms for a in m))]
+        seen: dict[Node, Any] = {}
+        while work:
+            node, lanes = work.pop()
+            before = seen.get(node)
+            if before is not None and not bool((lanes & ~before).any()):
+                continue
+            seen[node] = lanes if before is None else lanes | before
+            work += self._below(node, lanes)
+            if node.op == "load" and node.poly is not None:
+                why = self._load(node, lanes)
+                if why is not None:
+                    return why
+        return None
+
+    def _below(self, node: Node, lanes: Any) -> list[tuple[Node, Any]]:
+        """Return what a value is made of in some lanes, each with the lanes that count there."""
+        table = node.table
+        if node.op == "gather" and table is not None:
+            there = np.zeros(len(lanes), dtype=bool)
+            there[table[lanes]] = True
+            return [(node.args[0], there)]
+        if node.op == "mux" and table is not None:
+            options = [(a, lanes & (table == i)) for i, a in enumerate(node.args)]
+            return [(a, some) for a, some in options if bool(some.any())]
+        if node.op == "select":
+            p, a, b = node.args
+            some = lanes
+            for q in conjuncts(p):
+                some = some & q.table if q.op == "lanes" and q.table is not None else some
+            return [(p, lanes), (b, lanes), *([(a, some)] if bool(some.any()) else [])]
+        if node.op in ("krow", "fold"):  # of any lane
+            lanes = np.ones(len(lanes), dtype=bool)
+        inside = node.extra.parts() if node.op == "fold" else ()
+        return [(k, lanes) for k in (*node.kids, *inside)]
+
+    def _load(self, node: Node, lanes: Any) -> str | None:
+        name = node, lanes.tobytes()
+        if name not in self.known:
+            self.known[name] = self._overtaken(node, lanes)
+        return self.known[name]
+
+    def _overtaken(self, node: Node, lanes: Any) -> str | None:
+        """Return why what some lanes load may have been stored to by others."""
+        engine, memory = self.engine, self.engine.memory
+        assert node.poly is not None
+        base = memory.base(node.poly)
+        if base is None:
+            touched = node.attr != "global.0" or engine.forest.true in self.bases
+            return _OTHER if touched else None
+        if base not in self.bases:
+            return None
+        if base not in self.written:
+            self.written[base] = self._stores(base)
+        written, place = self.written[base], _place(engine, node.poly)
+        if node.attr != "global.0" or written is None or place is None \
+                or place[0] != written.shared or memory.last_read[base] == math.inf \
+                or (place[2] is not None and written.span > place[2]):
+            return _OTHER
+        ordered = memory.last_read[base] < memory.first_write[base]
+        at = np.broadcast_to(place[1], (engine.lanes,))
+        for lane in np.flatnonzero(lanes).tolist():
+            for byte in range(int(at[lane]), int(at[lane]) + node.width // 8):
+                by = written.taken.get(byte)
+                if by is None:
+                    return _OTHER
+                if by != {int(self.warp[lane])} and not ordered:
+                    return _WARPS
+        return None
+
+    def _stores(self, base: Node) -> _Written | None:
+        """Return what the block stores to in a buffer; None: not known."""
+        shared: Any = None
+        taken: dict[int, set[int]] = {}
+        for slot in self.slots:
+            if slot.event.base is not base:
+                continue
+            place = _place(self.engine, slot.address)
+            if slot.event.kind != "store" or place is None or shared not in (None, place[0]):
+                return None
+            shared = place[0]
+            at = np.broadcast_to(place[1], (self.engine.lanes,))
+            for lane in np.flatnonzero(slot.lanes).tolist():
+                for byte in range(int(at[lane]), int(at[lane]) + slot.value.width // 8):
+                    taken.setdefault(byte, set()).add(int(self.warp[lane]))
+        return _Written(shared, taken, max(taken) + 1 - min(taken)) if taken else None
+
+
+def _place(engine: Engine, address: Poly) -> tuple[Any, Any, int | None] | None:
+    """Return what of an address all lanes share, each lane's bytes behind it, a loop's stride.
+
+    None where lanes differ in more than literals: two lanes' elements may be one. A literal inside
+    of a widened sum counts as it stands: where the sum wraps, lanes are further apart, not closer.
+    """
+    loops = 0
+    for bit, atom in engine.forest.bits.items():
+        loops |= bit if atom.op == "kappa" else 0
+    place: Any = address.const
+    outside = {m: c for m, c in address.terms.items() if m}
+    inside: dict[Any, Any] = {}
+    scale, names = 1, []
+    widened = [m for m in outside if len(m) == 1 and m[0].op in ("sext", "zext")
+               and m[0].poly is not None and _varies(m[0].poly, loops)]
+    if len(widened) > 1:
+        return None
+    for mono in widened:
+        poly, scale = mono[0].poly, outside.pop(mono)
+        assert poly is not None
+        if isinstance(scale, np.ndarray) or scale < 1:
+            return None
+        engine.found.premises.add("no-index-wrap")
+        place = place + scale * poly.const
+        inside = {m: c for m, c in poly.terms.items() if m}
+        names = [mono[0].op, mono[0].attr, scale]
+    if any(isinstance(c, np.ndarray) or not all(a.uniform for a in m)
+           for m, c in (*outside.items(), *inside.items())):
+        return None
+    counters = [(m, int(c) * times) for terms, times in ((outside, 1), (inside, scale))
+                for m, c in terms.items() if any(a.deps & loops for a in m)]
+    if len(counters) > 1 or any(len(m) > 1 or m[0].op != "kappa" for m, _c in counters):
+        return None
+    shared = (*names, Poly(64, outside).name(), Poly(0, inside).name())
+    return shared, place, abs(counters[0][1]) if counters else None
+
+
+def _varies(poly: Poly, loops: int) -> bool:
+    """Tell whether a sum differs from lane to lane, or from turn to turn of a loop."""
+    return any(isinstance(c, np.ndarray) or any(a.deps & loops or not a.uniform for a in m)
+               for m, c in poly.terms.items())
