@@ -131,3 +131,17 @@ def test_inputs_of_each_kind_find_what_they_are_for(one: str, two: str, kind: st
     found = find_witness(*programs, launch, launch, draws=draws)
     assert found is not None
     assert found.kind == kind
+
+
+def test_a_corner_is_an_infinity_at_the_first_element_among_positive_values() -> None:
+    launch = Launch.from_json({"grid": [1, 1, 1], "block": [32, 1, 1], "args": [
+        {"buffer": "a", "dtype": "f16", "elements": 64},
+        {"buffer": "b", "dtype": "f32", "elements": 64},
+        {"buffer": "y", "dtype": "f32", "elements": 64, "role": "out"}]})
+    for seed, name, other in ((1, "a", "b"), (2, "b", "a"), (3, "a", "b")):
+        inputs = draw_inputs(launch, "corner", seed)
+        floats = {n: inputs[n].view(np.float16 if n == "a" else np.float32) for n in "ab"}
+        assert floats[name][0] == np.inf
+        assert (floats[name][1:] >= 0).all()
+        assert (floats[other] >= 0).all()
+        assert np.isfinite(floats[other]).all()

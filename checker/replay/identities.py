@@ -74,7 +74,8 @@ IDENTITIES: Mapping[str, str] = {
     "mma-zero-products": "0 * 0 adds nothing to an accumulator that is not -0 (zeros of both signs "
     "where a step is one exact sum and no accumulator may be -0, else +0 * +0)",
     "mma-null-step": "a step of products that are all zero or NaN leaves an accumulator that is "
-    "not -0 alone but for NaN: once is enough, and it may come last",
+    "not -0 alone but for NaN: once is enough, and it may come last; a second null counts once in "
+    "a row",
     "mma-in-range": "an integer step that saturates is a sum where bounds show that none leaves "
     "32 bits",
     "one-bit-word": "c ? 1 : 0 is c as a bit; comparing such words compares the bits",

@@ -126,6 +126,9 @@ def judge(job: Job) -> Judged:
         return Judged("refused")
     except Exception as error:
         return Judged("crash", f"{type(error).__name__}: {error}"[:300])
+    ours = [f.message for f in verdict.signature_b.findings if f.code == "internal"]
+    if ours:  # an engine's own exception, caught for the user
+        return Judged("crash", ours[0][:300])
     if not verdict.equal:
         return Judged("judged")
     try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from checker import api
+from checker.results import Reason
 from corpus.campaigns.fuzz import Job, damaged, judge
 from corpus.load import load_set
 
@@ -34,11 +37,14 @@ def test_a_crash_and_a_false_equal_are_findings(monkeypatch: pytest.MonkeyPatch)
     job = Job(one.name, "swap", "ptx", one.text, other.text, dict(one.launch))
     assert judge(job).outcome == "judged"
 
-    class Equal:
-        equal = True
-
-    monkeypatch.setattr(api, "compare", lambda *a, **k: Equal())
+    real = api.compare(one.text, other.text)
+    monkeypatch.setattr(api, "compare", lambda *a, **k: replace(real, kind="equal"))
     assert judge(job).outcome == "false equal"
+
+    ours = (Reason("internal", "the walk failed: ValueError: x"),)
+    caught = replace(real, signature_b=replace(real.signature_b, findings=ours))
+    monkeypatch.setattr(api, "compare", lambda *a, **k: caught)
+    assert judge(job).outcome == "crash"
 
     def crash(*a: object, **k: object) -> None:
         raise RecursionError("deep")
