@@ -701,13 +701,14 @@ class _Substitution:
             return np.where(low_bits(here, bits) + low >> bits == 0, low, 0)
 
         low = fits(zeros)
+        if names and np.any(low != fits(symbols.tz_each())):
+            self.rewriter.forest.premises |= divisible(names)
         if op == "zext" and factor == 1:
             k = np.minimum(self._own(poly.tz_each(), 0), poly.width - 1)
-            low = np.asarray(low_bits(literal, np.maximum(k, MAX_SHARED)))
-            if bool(np.any(low >> k)):
+            one_access = low_bits(literal, np.maximum(k, MAX_SHARED))
+            if bool(np.any((one_access > low) & (one_access >> k != 0))):
                 self.rewriter.forest.premises.add("no-index-wrap")
-        elif names and np.any(low != fits(symbols.tz_each())):
-            self.rewriter.forest.premises |= divisible(names)
+            low = np.maximum(low, one_access)
         return settle(low.astype(np.int64), 0) if low.ndim else int(low)
 
     def _fraction(self, atom: Node, found: Terms) -> Terms:

@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from checker.lower import lower
+from checker.parse import parse
 from checker.tree import same
+from checker.walk import walk
 from tests.walk.kernels import equal, text, walked
 
 
@@ -114,3 +117,38 @@ def test_the_sign_of_a_block_index_in_either_width() -> None:
     assert equal(_sign(27, 32), _sign(27, 64))
     for bit in (14, 3):  # no sign of a number of elements
         assert not same(walked(_sign(27, 64)), walked(_sign(bit, 64)))[0]
+
+
+def _apart(step: int, inside: int) -> str:
+    """out[i] = a[step * n + i]: of the thread's index only some bits are in the widened sum."""
+    return text(f"""
+    mul.lo.s32 %r10, %r1, {step};
+    shl.b32 %r11, %r3, 7;
+    add.s32 %r10, %r10, %r11;
+    and.b32 %r12, %r2, {inside};
+    shl.b32 %r12, %r12, 2;
+    add.s32 %r10, %r10, %r12;
+    cvt.u64.u32 %rd10, %r10;
+    and.b32 %r13, %r2, {31 - inside};
+    mul.wide.u32 %rd11, %r13, 4;
+    add.s64 %rd12, %rd1, %rd10;
+    add.s64 %rd12, %rd12, %rd11;
+    ld.global.f32 %f1, [%rd12];
+    shl.b32 %r14, %r3, 5;
+    add.s32 %r14, %r14, %r2;
+    mul.wide.s32 %rd13, %r14, 4;
+    add.s64 %rd14, %rd3, %rd13;
+    st.global.f32 [%rd14], %f1;
+""", 32)
+
+
+@pytest.mark.parametrize(("step", "divisible", "one"), [
+    (128, (), True), (8, ("arg3",), True), (8, (), False), (4, ("arg3",), False)])
+def test_a_place_in_the_tile_goes_into_a_sum_of_larger_steps(
+        step: int, divisible: tuple[str, ...], one: bool) -> None:
+    """Below the step of what it is added to it crosses nothing, whichever way it was written."""
+    whole, parts = (walk(lower(parse(_apart(step, inside), isa="ptx")), divisible=divisible)
+                    for inside in (31, 7))
+    assert whole.modelled
+    assert same(whole, parts)[0] == one
+    assert not divisible or not one or "divisible:arg3%16" in {*whole.premises, *parts.premises}
