@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checker.core import Compare, Conv, FloatMode
 from checker.replay.arithmetic import NOT_MNZ, plus_zero, strip_plus_zero
@@ -31,6 +32,7 @@ from checker.replay.facts import (
 )
 from checker.replay.folding import fold_lanes, fold_scalar
 from checker.replay.hashing import U64, combine, combine_all, flip, key, representative, symmetric
+from checker.replay.ledger import Ledger
 from checker.replay.operands import (
     EXPONENTS,
     FLOAT_BITS,
@@ -41,7 +43,7 @@ from checker.replay.operands import (
     poison,
 )
 
-__all__ = ["compare", "minmax", "select_hash"]
+__all__ = ["compare", "forget_choices", "minmax", "select_hash"]
 
 _BASE = {  # cond -> (base, swap operands, negate)
     "lt": ("lt", False, False), "gt": ("lt", True, False),
@@ -278,7 +280,59 @@ def select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
         for lanes, src, nx, ny in _narrow_pairs(x, y, "f32"):
             narrow = _select_hash(c, nx, ny, 16)
             out = choose(lanes, convert(Conv(src, "f32"), narrow), out)
+        out = _extremum(c, x, y, out)
     return out
+
+
+_TESTED = {"nan": Ledger(5), "gt": Ledger(5), "lt": Ledger(5)}  # t(x) ? x : y as x, y, facts of y
+_EXTREMA = {"gt": "fmax", "lt": "fmin"}
+_SINGLE = FloatMode("f32", nan="nan")
+
+
+def forget_choices() -> None:
+    """Start a replay with nothing remembered."""
+    for ledger in _TESTED.values():
+        ledger.clear()
+
+
+def _extremum(c: HF, x: HF, y: HF, out: HF) -> HF:
+    """c ? x : y where it completes max.NaN or min.NaN of single precision, else `out`.
+
+    The two tests are `x > b` (or `x < b`) and `x is NaN`, one of them in the choice y. Of a +0 and
+    a -0 such a choice keeps the second: it must not be a -0 that a maximum would not keep.
+    """
+    is_nan = _equal(c, compare(Compare("nan", "f32"), x, x, integer=False))
+    result = out
+    for cond, name in _EXTREMA.items():
+        for inner in ("nan", cond):
+            if inner == cond and not is_nan.any():
+                continue
+            found = _TESTED[inner].find(y[0])
+            if found is None:
+                continue
+            known, rows = found
+            b: HF = (rows[2:4], rows[4].astype(np.uint32))
+            lanes = known & (rows[0:2] == x[0]).all(axis=0) & (
+                is_nan if inner == cond else _equal(c, _ordered(cond, x, b)))
+            lanes = lanes & (np.asarray(may_be_minus_zero(b if name == "fmax" else x, 32)) == 0)
+            if lanes.any():
+                h, f = minmax(name, _SINGLE, x, b)
+                result = choose(lanes, (h, f | poison(c[1], x[1], y[1])), result)
+        hit = _equal(c, _ordered(cond, x, y))
+        if hit.any():
+            _TESTED[cond].record(out[0], [x[0][0], x[0][1], y[0][0], y[0][1], y[1]], hit)
+    if is_nan.any():
+        _TESTED["nan"].record(out[0], [x[0][0], x[0][1], y[0][0], y[0][1], y[1]], is_nan)
+    return result
+
+
+def _ordered(cond: str, a: HF, b: HF) -> HF:
+    return compare(Compare(cond, "f32"), a, b, integer=False)
+
+
+def _equal(a: HF, b: HF) -> NDArray[np.bool_]:
+    """Lanes with one hash."""
+    return np.asarray((a[0] == b[0]).all(axis=0))
 
 
 def _select_hash(c: HF, x: HF, y: HF, width: int) -> HF:

@@ -57,6 +57,8 @@ IDENTITIES: Mapping[str, str] = {
     "zero-addend-inside-plus-zero": "N(x + -N(y)) = N(x - y): a sum that is no zero ignores the "
     "sign of a zero addend",
     "number-and-zero-addend": "c - N(x) = c - x for a known c that is no zero",
+    "extremum-by-choice": "a > b ? a : (a is NaN ? a : b) = max.NaN(a, b) where b is never -0, "
+    "also with the tests the other way round; a < b likewise min.NaN where a is never -0",
     "null-once": "(x + z) + z = x + z where z is a zero or a NaN: 0 * y, 2^(-inf - m)",
     "null-last": "(x + z) + y = (x + y) + z: a rounded sum is -0 only where both addends are",
     "fma-null-product": "fma(0, y, x) = 0 * y + x: the product is exact",

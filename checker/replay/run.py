@@ -15,6 +15,7 @@ from checker.replay.bitwise import XORS
 from checker.replay.buffers import Globals
 from checker.replay.bulk import arrived
 from checker.replay.bytes import Bytes
+from checker.replay.choices import forget_choices
 from checker.replay.decode import decode
 from checker.replay.machine import Machine, finding
 from checker.replay.nulls import forget_nulls
@@ -54,6 +55,7 @@ def replay(program: Program, launch: Launch | Mapping[str, Any], *, domain: str 
         return ReplayResult(program.name, domain, map_digest(launch.digest(), {}), {},
                             unsupported=Reason("too-large", large))
     forget_nulls()
+    forget_choices()
     WHOLES.clear()
     XORS.clear()
     memory = Globals(program, launch, inputs)

@@ -26,6 +26,16 @@ HC = "ld.global.b16 %h3, [%rd4+2];\n"
 HOUT = "st.global.b16 [%rd5], %h9;\n"
 
 INT = "cvt.rzi.s32.f32 %r9, %f1;\ncvt.rn.f32.s32 %f3, %r9;\n"
+ABS = "abs.f32 %f4, %f1;\nabs.f32 %f5, %f2;\n"
+
+
+def _chosen(order: str, nan: str = "%f4, %f4", first: str = "order") -> str:
+    """%f4 where it comes first or is NaN, else %f5, by two selects."""
+    tests = f"setp.{order}.f32 %p1, %f4, %f5;\nsetp.nan.f32 %p2, {nan};\n"
+    one, two = ("%p2", "%p1") if first == "order" else ("%p1", "%p2")
+    return tests + f"selp.f32 %f6, %f4, %f5, {one};\nselp.f32 %f9, %f4, %f6, {two};\n" + OUT
+
+
 WIDE = "cvt.f64.f32 %fd1, %f1;\ncvt.f64.f32 %fd2, %f2;\n"
 SQUARE = "mul.rn.f64 %fd3, %fd1, %fd1;\nmul.rn.f64 %fd4, %fd3, %fd3;\nneg.f64 %fd5, %fd4;\n"
 EQUAL = {
@@ -91,6 +101,12 @@ EQUAL = {
     "number-and-zero-addend": (
         A + PLUS.split("\n")[0] + "\nsub.rn.f32 %f9, 0fFF800000, %f4;\n" + OUT,
         A + "sub.rn.f32 %f9, 0fFF800000, %f1;\n" + OUT),
+    "extremum-by-choice": (A + B + ABS + _chosen("gt"),
+                           A + B + ABS + "max.NaN.f32 %f9, %f5, %f4;\n" + OUT),
+    "extremum-by-choice, NaN first": (A + B + ABS + _chosen("gt", first="nan"),
+                                      A + B + ABS + "max.NaN.f32 %f9, %f5, %f4;\n" + OUT),
+    "extremum-by-choice, min": (A + B + ABS + _chosen("lt"),
+                                A + B + ABS + "min.NaN.f32 %f9, %f5, %f4;\n" + OUT),
     "null-once": (A + B + NULL + "add.rn.f32 %f5, %f1, %f4;\nadd.rn.f32 %f9, %f5, %f4;\n" + OUT,
                   A + B + NULL + "add.rn.f32 %f9, %f4, %f1;\n" + OUT),
     "null-last": (
@@ -219,6 +235,24 @@ DIFFERENT = {
         "add.rn.f32 %f6, %f1, %f5;\nadd.rn.f32 %f9, %f6, %f5;\n" + OUT,
         A + B + "add.rn.sat.f32 %f4, %f2, 0fFF800000;\nex2.approx.f32 %f5, %f4;\n"
         "add.rn.f32 %f9, %f1, %f5;\n" + OUT),
+    "choice-by-place-of-zeros": (  # +0 and -0: the second
+        A + B + "mov.f32 %f4, %f1;\nmov.f32 %f5, %f2;\n" + _chosen("gt"),
+        A + B + "max.NaN.f32 %f9, %f2, %f1;\n" + OUT),
+    "choice-of-a-zero-of-any-sign": (
+        A + B + "abs.f32 %f4, %f1;\nmov.f32 %f5, %f2;\n" + _chosen("gt"),
+        A + B + "abs.f32 %f4, %f1;\nmax.NaN.f32 %f9, %f2, %f4;\n" + OUT),
+    "least-of-a-zero-of-any-sign": (
+        A + B + "mov.f32 %f4, %f1;\nabs.f32 %f5, %f2;\n" + _chosen("lt"),
+        A + B + "abs.f32 %f5, %f2;\nmin.NaN.f32 %f9, %f1, %f5;\n" + OUT),
+    "choice-without-nan": (A + B + ABS + "setp.gt.f32 %p1, %f4, %f5;\n"
+                           "selp.f32 %f9, %f4, %f5, %p1;\n" + OUT,
+                           A + B + ABS + "max.NaN.f32 %f9, %f5, %f4;\n" + OUT),
+    "choice-by-the-other-nan": (A + B + ABS + _chosen("gt", "%f5, %f5"),
+                                A + B + ABS + "max.NaN.f32 %f9, %f5, %f4;\n" + OUT),
+    "choice-of-the-least": (A + B + ABS + _chosen("lt"),
+                            A + B + ABS + "max.NaN.f32 %f9, %f5, %f4;\n" + OUT),
+    "choice-of-a-number": (A + B + ABS + _chosen("gt"),
+                           A + B + ABS + "max.f32 %f9, %f5, %f4;\n" + OUT),
     "null-is-not-nothing": (A + B + NULL + "add.rn.f32 %f9, %f1, %f4;\n" + OUT,
                             A + B + "mov.f32 %f9, %f1;\n" + OUT),
     "null-of-another": (A + B + C + NULL + "add.rn.f32 %f9, %f1, %f4;\n" + OUT,
