@@ -191,6 +191,10 @@ class Flights:
         steps[:] = self.ended(steps, self.where())
         self._noted()
 
+    def _all(self) -> list[Issued]:
+        tiles = self.engine.tiles.state
+        return [*self.state.steps(), *tiles.committed(), *(s for p in tiles.loose() for s in p)]
+
     # -- what may not be touched
     def _may_run(self, step: Issued, known: Sequence[Node]) -> bool:
         logic = self.engine.logic
@@ -241,15 +245,13 @@ class Flights:
     def over(self) -> list[Any]:
         """Return the shared bytes of steps that are over on the present path, or are not on it."""
         known = conjuncts(self.engine.memory.active()[1])
-        steps = (*self.state.steps(), *self.engine.tiles.steps_under_way())
-        return [index for step in steps if step.index and not self._may_run(step, known)
+        return [index for step in self._all() if step.index and not self._may_run(step, known)
                 for index in step.index]
 
     # -- loops
     def depends(self, mask: int) -> bool:
         """Tell whether a step is under way where some symbols decide."""
-        steps = (*self.state.steps(), *self.engine.tiles.steps_under_way())
-        nodes = [*self.state.commits, *(n for s in steps for n in (s.path, s.over))]
+        nodes = [*self.state.commits, *(n for s in self._all() for n in (s.path, s.over))]
         return any(n.deps & mask & ~LOW_BITS for n in nodes)
 
     def after_loop(self, ends: Sequence[tuple[Flight, TileState]], mask: int) -> None:
@@ -259,8 +261,7 @@ class Flights:
         loop's symbols, of which nothing is known behind it.
         """
         forest, logic, mask = self.engine.forest, self.engine.logic, mask & ~LOW_BITS
-        tiles = self.engine.tiles
-        before = [*self.state.steps(), *tiles.steps_under_way()]
+        tiles, before = self.engine.tiles.state, self._all()
 
         def behind(step: Issued) -> Issued:
             path = logic.conjunction([p for p in conjuncts(step.path) if not p.deps & mask])
@@ -269,10 +270,10 @@ class Flights:
 
         depth = max(len(end.groups) for end, _tiles in ends)
         out = Flight(groups=[[] for _ in range(depth)])
-        issued: list[Issued] = []
+        loose: tuple[list[Issued], ...] = ([], [], [])
         for end, state in ends:
-            parts = ((*out.groups[depth - len(end.groups):], *out.loose(), issued, out.lost),
-                     (*end.groups, *end.loose(), state.issued, state.committed()))
+            parts = ((*out.groups[depth - len(end.groups):], *out.loose(), *loose, out.lost),
+                     (*end.groups, *end.loose(), *state.loose(), state.committed()))
             for into, part in zip(*parts, strict=True):
                 for step in map(behind, part):
                     if not any(step.like(other) for other in into):
@@ -283,8 +284,8 @@ class Flights:
             cond = conds.pop()
             out.commits.append(forest.false if conds or cond.deps & mask else cond)
         self._reading(before, -1)
-        self._reading([*out.steps(), *issued], 1)
-        tiles.state.issued = issued
+        self._reading([*out.steps(), *(s for part in loose for s in part)], 1)
+        tiles.issued, tiles.stores, tiles.closed = loose
         self.restore(out)
 
     def _reading(self, steps: Iterable[Issued], times: int) -> None:

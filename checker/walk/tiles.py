@@ -69,18 +69,24 @@ class Bar:
 
 @dataclass(slots=True)
 class TileState:
-    """What a loop carries: mbarriers by address, shared bytes that stores still read.
+    """What a loop carries: mbarriers by address, stores that still read shared memory.
 
-    issued: matrix steps on tensor memory that no mbarrier stands for yet.
+    issued: matrix steps on tensor memory that no mbarrier stands for yet. stores: those that are in
+    no group yet. closed: those that are in one.
     """
 
     bars: dict[int, Bar] = field(default_factory=dict)
-    reading: list[Any] = field(default_factory=list)
     issued: list[Issued] = field(default_factory=list)
+    stores: list[Issued] = field(default_factory=list)
+    closed: list[Issued] = field(default_factory=list)
+
+    def loose(self) -> tuple[list[Issued], ...]:
+        """Return the steps that no mbarrier stands for."""
+        return self.issued, self.stores, self.closed
 
     def copy(self) -> TileState:
         """Return an independent copy."""
-        return TileState(dict(self.bars), list(self.reading), list(self.issued))
+        return TileState(dict(self.bars), *(list(part) for part in self.loose()))
 
     def committed(self) -> list[Issued]:
         """Return the matrix steps whose end is an mbarrier's arrival."""
@@ -102,11 +108,8 @@ class TileOps:
     def handlers(self) -> dict[str, Callable[[Op], None]]:
         """Return the table rows this module serves."""
         return {"mbar_init": self._init, "mbar_inval": self._inval, "mbar_arrive": self._arrive,
-                "mbar_test": self._test, "bulk": self._bulk, "bulk_commit": self._nothing,
+                "mbar_test": self._test, "bulk": self._bulk, "bulk_commit": self._close_stores,
                 "bulk_wait": self._wait_stores}
-
-    def _nothing(self, op: Op) -> None:
-        pass
 
     def _number(self, operand: Any, lane: int | None = None) -> int | None:
         """Return a literal that all lanes share (or that one lane holds)."""
@@ -432,7 +435,7 @@ class TileOps:
         finally:
             engine.state.path, engine.guard = kept
         np.add.at(shared.busy, index, 1)
-        self.state.reading.append(index)
+        engine.matrix.flights.issue(self.state.stores, (), (), (index,), lane)
 
     def _elem_bytes(self, at: int) -> int:
         """Return the size of the elements of which stored bytes are made."""
@@ -443,20 +446,34 @@ class TileOps:
             node = node.args[node.op == "select"]
         return node.width // 8 if node is not None else 0
 
+    def _close_stores(self, op: Op) -> None:
+        """Close a group in each lane that gets here."""
+        lanes, cond = self.engine.memory.active()[0], self.engine.matrix.flights.where()
+        sure = [bool(lanes[s.lane]) and self.engine.logic.implies(conjuncts(s.path), cond)
+                for s in self.state.stores]
+        self.state.closed += [s for s, yes in zip(self.state.stores, sure, strict=True) if yes]
+        self.state.stores = [s for s, yes in zip(self.state.stores, sure, strict=True) if not yes]
+
     def _wait_stores(self, op: Op) -> None:
-        if op.attr[0] or not bool(self.engine.memory.active()[0].all()):
+        """Stores of lanes that get here have read their tiles; others learn it by a barrier."""
+        lanes, cond = self.engine.memory.active()
+        if op.attr[0] or not cond.uniform:
             return
-        for index in self.state.reading:
-            np.subtract.at(self.engine.memory.shared.busy, index, 1)
-        self.state.reading = []
+        shared, flights = self.engine.memory.shared, self.engine.matrix.flights
+        mine = [s for s in self.state.closed if lanes[s.lane]]
+        for step in mine:
+            for index in step.index:
+                shared.read[0, index], shared.read[1, index] = shared.epoch
+                shared.reader[index] = step.lane
+        others = [s for s in self.state.closed if not lanes[s.lane]]
+        self.state.closed = [*others, *flights.ended(mine, flights.where())]
 
     # -- loops
     def generalise(self, a: TileState, b: TileState, g: Any) -> TileState | None:
         """Return a state that is a at counter 0 and b at counter 1."""
-        if a.bars.keys() != b.bars.keys() or not _same_bytes(a.reading, b.reading) \
-                or not alike(a.issued, b.issued):
+        if a.bars.keys() != b.bars.keys() or not _same_steps(a, b):
             return None
-        out = TileState(reading=list(b.reading), issued=list(b.issued))
+        out = TileState({}, *(list(part) for part in b.loose()))
         for at, x in a.bars.items():
             y = b.bars[at]
             if not _one_phase(x, y):
@@ -476,9 +493,7 @@ class TileOps:
 
     def matches(self, general: TileState, after: TileState, same: Any) -> bool:
         """Tell whether a state is the general one at the next counter."""
-        if general.bars.keys() != after.bars.keys() \
-                or not _same_bytes(general.reading, after.reading) \
-                or not alike(general.issued, after.issued):
+        if general.bars.keys() != after.bars.keys() or not _same_steps(general, after):
             return False
         for at, x in general.bars.items():
             y = after.bars[at]
@@ -521,8 +536,8 @@ def _one_phase(x: Bar, y: Bar) -> bool:
         and (x.steps is None) == (y.steps is None) and alike(x.steps or (), y.steps or ())
 
 
-def _same_bytes(a: list[Any], b: list[Any]) -> bool:
-    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+def _same_steps(a: TileState, b: TileState) -> bool:
+    return all(alike(x, y) for x, y in zip(a.loose(), b.loose(), strict=True))
 
 
 # --- loops that wait ---------------------------------------------------------------------------

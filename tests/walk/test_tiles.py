@@ -94,3 +94,27 @@ def test_a_loop_that_ends_before_another_bound_is_not_flattened() -> None:
     assert not beyond._fails(below(size, -16), 1, lanes)  # one element before it
     assert not beyond._fails(below(other, -17), 1, lanes)  # another size is no tensor's
     assert not _Beyond(logic, below(size, -1), 16)._fails(below(bound, -17), 1, lanes)
+
+
+TAIL = ("cp.async.bulk.commit_group;\n\tcp.async.bulk.wait_group \t0;\n\tbar.sync \t0;\n\tret;")
+CLOSE, WAIT, MEET = TAIL.split("\n\t")[:3]
+REUSE = "st.shared.b32 \t[%r90], %r64;\n\tret;"
+
+
+def _ended(*statements: str) -> WalkResult:
+    """The tile that is stored is written over afterwards."""
+    few = ".reg .pred %pz;\n\t.reg .b32 %rz;\n\tld.param.b32 %rz, [gemm_tma_param_15];\n\t" \
+        "setp.gt.s32 %pz, %rz, 7;"
+    return _walked(_changed(TAIL, "\n\t".join((few, *statements, REUSE))))
+
+
+def test_a_tile_is_read_until_its_store_is_waited_for() -> None:
+    good = _ended(CLOSE, WAIT, MEET)
+    assert good.modelled, (good.gave_up, good.findings)
+    assert same(good, _walked(_text("BM64_BN64")))[0]
+    assert _ended(CLOSE, f"@%pz {WAIT}", f"@!%pz {WAIT}", MEET).modelled
+    for statements in ((CLOSE, MEET), (WAIT, CLOSE, MEET), (WAIT, MEET), (CLOSE, WAIT),
+                       (CLOSE, f"@%pz {WAIT}", MEET), (f"@%pz {CLOSE}", WAIT, MEET)):
+        found = _ended(*statements)
+        assert not found.modelled, statements
+        assert any(f.code == "race" for f in found.findings), statements
