@@ -86,14 +86,14 @@ def test_a_loop_that_ends_before_another_bound_is_not_flattened() -> None:
     def below(end: Node, literal: int) -> Node:
         return logic.at_least_zero(Poly(0, {(end,): 1, (k,): -64, (): literal}))
 
-    beyond = _Beyond(logic, below(bound, -1), 16)
+    beyond = _Beyond(logic, below(bound, -1), 16, k)
     lanes = np.zeros(1, dtype=np.int64)
     assert beyond._fails(below(size, -17), 1, lanes)  # the second step of 16
     assert beyond.ends == {"tensor-ends:arg0.size0<=arg3"}
-    beyond = _Beyond(logic, below(bound, -1), 16)
+    beyond = _Beyond(logic, below(bound, -1), 16, k)
     assert not beyond._fails(below(size, -16), 1, lanes)  # one element before it
     assert not beyond._fails(below(other, -17), 1, lanes)  # another size is no tensor's
-    assert not _Beyond(logic, below(size, -1), 16)._fails(below(bound, -17), 1, lanes)
+    assert not _Beyond(logic, below(size, -1), 16, k)._fails(below(bound, -17), 1, lanes)
 
 
 TAIL = ("cp.async.bulk.commit_group;\n\tcp.async.bulk.wait_group \t0;\n\tbar.sync \t0;\n\tret;")
