@@ -245,6 +245,8 @@ def compare(cmp: Compare, a: HF, b: HF, integer: bool) -> HF:
     base, swap, neg = (_INT_BASE if integer else _BASE)[cmp.cond]
     if swap:
         a, b = b, a
+    if base == "nan":
+        a, b = _unless_number(cmp.type, b, a), _unless_number(cmp.type, a, b)
     if integer and base == "lt" and cmp.type[0] == "s":
         whole = _base_compare(cmp, base, neg, a, b, integer)
         width = int(cmp.type[1:])
@@ -266,6 +268,16 @@ def compare(cmp: Compare, a: HF, b: HF, integer: bool) -> HF:
     return _base_compare(cmp, base, neg, a, b, integer)
 
 
+def _unless_number(type_name: str, x: HF, other: HF) -> HF:
+    """`other`, or x where `other` is a known number: whether one of them is NaN is up to x."""
+    known = known_lanes(other)
+    if known is False or type_name not in EXPONENTS:
+        return other
+    man, exp = EXPONENTS[type_name]
+    size = other[0][1] & np.uint64((1 << (man + exp)) - 1)
+    return choose(known & (size <= np.uint64(((1 << exp) - 1) << man)), x, other)
+
+
 def _base_compare(cmp: Compare, base: str, neg: bool, a: HF, b: HF, integer: bool) -> HF:
     kind = cmp.type if not (integer and base == "eq") else "b" + cmp.type[1:]
     k = key(f"cmp {base} {kind} {cmp.denorm}")
@@ -280,13 +292,15 @@ def select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
         for lanes, src, nx, ny in _narrow_pairs(x, y, "f32"):
             narrow = _select_hash(c, nx, ny, 16)
             out = choose(lanes, convert(Conv(src, "f32"), narrow), out)
-        out = _extremum(c, x, y, out)
+    for type_name in _FLOATS.get(width, ()):
+        out = _extremum(type_name, c, x, y, out)
     return out
 
 
-_TESTED = {"nan": Ledger(5), "gt": Ledger(5), "lt": Ledger(5)}  # t(x) ? x : y as x, y, facts of y
+_FLOATS = {32: ("f32",), 16: ("bf16", "f16")}
 _EXTREMA = {"gt": "fmax", "lt": "fmin"}
-_SINGLE = FloatMode("f32", nan="nan")
+# by type and test: choices t(x) ? x : y, as x, y, facts of y
+_TESTED = {(t, test): Ledger(5) for t in ("f32", "bf16", "f16") for test in ("nan", *_EXTREMA)}
 
 
 def forget_choices() -> None:
@@ -295,39 +309,40 @@ def forget_choices() -> None:
         ledger.clear()
 
 
-def _extremum(c: HF, x: HF, y: HF, out: HF) -> HF:
-    """c ? x : y where it completes max.NaN or min.NaN of single precision, else `out`.
+def _extremum(type_name: str, c: HF, x: HF, y: HF, out: HF) -> HF:
+    """c ? x : y where it completes max.NaN or min.NaN of this type, else `out`.
 
     The two tests are `x > b` (or `x < b`) and `x is NaN`, one of them in the choice y. Of a +0 and
     a -0 such a choice keeps the second: it must not be a -0 that a maximum would not keep.
     """
-    is_nan = _equal(c, compare(Compare("nan", "f32"), x, x, integer=False))
-    result = out
+    is_nan = _equal(c, _tested("nan", type_name, x, x))
+    width, result = FLOAT_BITS[type_name], out
     for cond, name in _EXTREMA.items():
         for inner in ("nan", cond):
             if inner == cond and not is_nan.any():
                 continue
-            found = _TESTED[inner].find(y[0])
+            found = _TESTED[type_name, inner].find(y[0])
             if found is None:
                 continue
             known, rows = found
             b: HF = (rows[2:4], rows[4].astype(np.uint32))
             lanes = known & (rows[0:2] == x[0]).all(axis=0) & (
-                is_nan if inner == cond else _equal(c, _ordered(cond, x, b)))
-            lanes = lanes & (np.asarray(may_be_minus_zero(b if name == "fmax" else x, 32)) == 0)
+                is_nan if inner == cond else _equal(c, _tested(cond, type_name, x, b)))
+            lanes = lanes & (np.asarray(may_be_minus_zero(
+                b if name == "fmax" else x, width)) == 0)
             if lanes.any():
-                h, f = minmax(name, _SINGLE, x, b)
+                h, f = minmax(name, FloatMode(type_name, nan="nan"), x, b)
                 result = choose(lanes, (h, f | poison(c[1], x[1], y[1])), result)
-        hit = _equal(c, _ordered(cond, x, y))
+        hit = _equal(c, _tested(cond, type_name, x, y))
         if hit.any():
-            _TESTED[cond].record(out[0], [x[0][0], x[0][1], y[0][0], y[0][1], y[1]], hit)
+            _TESTED[type_name, cond].record(out[0], [*x[0], *y[0], y[1]], hit)
     if is_nan.any():
-        _TESTED["nan"].record(out[0], [x[0][0], x[0][1], y[0][0], y[0][1], y[1]], is_nan)
+        _TESTED[type_name, "nan"].record(out[0], [*x[0], *y[0], y[1]], is_nan)
     return result
 
 
-def _ordered(cond: str, a: HF, b: HF) -> HF:
-    return compare(Compare(cond, "f32"), a, b, integer=False)
+def _tested(cond: str, type_name: str, a: HF, b: HF) -> HF:
+    return compare(Compare(cond, type_name), a, b, integer=False)
 
 
 def _equal(a: HF, b: HF) -> NDArray[np.bool_]:

@@ -59,6 +59,7 @@ IDENTITIES: Mapping[str, str] = {
     "number-and-zero-addend": "c - N(x) = c - x for a known c that is no zero",
     "extremum-by-choice": "a > b ? a : (a is NaN ? a : b) = max.NaN(a, b) where b is never -0, "
     "also with the tests the other way round; a < b likewise min.NaN where a is never -0",
+    "nan-beside-a-number": "whether x or a known number is NaN is whether x is",
     "null-once": "(x + z) + z = x + z where z is a zero or a NaN: 0 * y, 2^(-inf - m)",
     "null-last": "(x + z) + y = (x + y) + z: a rounded sum is -0 only where both addends are",
     "fma-null-product": "fma(0, y, x) = 0 * y + x: the product is exact",

@@ -105,6 +105,9 @@ EQUAL = {
                            A + B + ABS + "max.NaN.f32 %f9, %f5, %f4;\n" + OUT),
     "extremum-by-choice, NaN first": (A + B + ABS + _chosen("gt", first="nan"),
                                       A + B + ABS + "max.NaN.f32 %f9, %f5, %f4;\n" + OUT),
+    "nan-beside-a-number": (
+        A + B + "setp.nan.f32 %p1, %f1, 0f3F800000;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
+        A + B + "setp.nan.f32 %p1, %f1, %f1;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
     "extremum-by-choice, min": (A + B + ABS + _chosen("lt"),
                                 A + B + ABS + "min.NaN.f32 %f9, %f5, %f4;\n" + OUT),
     "null-once": (A + B + NULL + "add.rn.f32 %f5, %f1, %f4;\nadd.rn.f32 %f9, %f5, %f4;\n" + OUT,
@@ -235,6 +238,12 @@ DIFFERENT = {
         "add.rn.f32 %f6, %f1, %f5;\nadd.rn.f32 %f9, %f6, %f5;\n" + OUT,
         A + B + "add.rn.sat.f32 %f4, %f2, 0fFF800000;\nex2.approx.f32 %f5, %f4;\n"
         "add.rn.f32 %f9, %f1, %f5;\n" + OUT),
+    "nan-beside-a-nan": (
+        A + B + "setp.nan.f32 %p1, %f1, 0f7FC00000;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
+        A + B + "setp.nan.f32 %p1, %f1, %f1;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
+    "nan-beside-another": (
+        A + B + "setp.nan.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
+        A + B + "setp.nan.f32 %p1, %f1, %f1;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
     "choice-by-place-of-zeros": (  # +0 and -0: the second
         A + B + "mov.f32 %f4, %f1;\nmov.f32 %f5, %f2;\n" + _chosen("gt"),
         A + B + "max.NaN.f32 %f9, %f2, %f1;\n" + OUT),
