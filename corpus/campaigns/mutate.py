@@ -205,8 +205,14 @@ def _reads_outside(program: Program, run_: ReplayResult) -> bool:
 
 def _needs_grid(program: Program, facts: dict[str, Any], before: ReplayResult, now: ReplayResult,
                 premises: Sequence[str]) -> bool:
-    """Whether a run only leaves elements out, and leaves none out at some other grid."""
-    if "grid-covers" not in premises or not now.usable or not _part_of(now, before):
+    """Whether a run only leaves elements out, and leaves none out at some other grid.
+
+    A kernel in place races where several blocks get to one element instead: the premise `race-free`
+    rules that out, and at the other grid they do not.
+    """
+    raced = "race-free" in premises and now.unsupported is None and not now.nondeterministic \
+        and all(f.code.startswith("race-") for f in now.findings)
+    if "grid-covers" not in premises or not (now.usable or raced) or not _part_of(now, before):
         return False
     grid = facts["grid"]
     wider = [[n * (factor if i == axis and n > 1 else 1) for i, n in enumerate(grid)]

@@ -26,8 +26,8 @@ def _kernel(isa: str = "ptx") -> CorpusKernel:
     return found[0]
 
 
-def _fate(old: str, new: str) -> str:
-    kernel = _kernel()
+def _fate(old: str, new: str, name: str = "") -> str:
+    kernel = kernels("ptx", ("sm_80",), name)[0] if name else _kernel()
     text = re.sub(old, new, kernel.text, count=1)
     assert text != kernel.text
     launches = tuple(dict(x) for x in kernel.launches)
@@ -47,6 +47,12 @@ def _fate(old: str, new: str) -> str:
 ])
 def test_the_fate_of_a_change(old: str, new: str, fate: str) -> None:
     assert _fate(old, new) == fate
+
+
+def test_blocks_that_race_for_a_tile_at_one_grid_alone() -> None:
+    """In place: at this grid all blocks read and write the first tile."""
+    assert _fate(r"%ctaid\.x", "%ctaid.y", "^adamw-B128_fuse1_w4") == "grid-covers"
+    assert _fate(r"%ctaid\.x", "%tid.y", "^adamw-B128_fuse1_w4") == "caught"
 
 
 @pytest.mark.parametrize(("name", "old", "new", "premise", "kept"), [
