@@ -35,7 +35,8 @@ PREMISES: Mapping[str, str] = {
     "text waits for it",
     "matrix-model": "matrix steps add in the order measured for this target",
     "module-data": "nobody else writes the variables that the text itself declares",
-    "nan-payload": "two NaNs count as the same value whatever their payload",
+    "nan-payload": "two NaNs count as the same value whatever their payload, also where their "
+    "bits are computed with",
     "no-alias": "buffers passed as different pointer arguments do not overlap",
     "no-global-offset": "the launch starts at global offset zero",
     "no-index-wrap": "index arithmetic does not wrap around its width",

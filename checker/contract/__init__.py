@@ -20,6 +20,8 @@ Read off the machine code of the assemblers of CUDA 12.9, 13.0 and 13.4 for sm_8
   computed by the assembler, not by the unit (`...@literal` here). A reciprocal of a reciprocal
   disappears where both stand together (`...@reciprocal` here); one of a value that follows from
   literals by more than moves may be folded (`...@folded`).
+- A plain product, all uses of which multiply by a small power of two, is scaled before it is
+  rounded: `scaled.py`.
 - A minimum with 1 and a maximum with 0 are one saturating operation: `clamps.py` says when.
 Premises: `contraction:measured` where a rule above decided; `contraction` where a pair is left as
 it stands because no rule covers it (a sum before its product in a loop, equal products in one
@@ -31,6 +33,7 @@ from __future__ import annotations
 from checker.contract.clamps import saturate
 from checker.contract.fusion import fuse
 from checker.contract.literals import resolve_literals
+from checker.contract.scaled import scale
 from checker.contract.words import MEASURED, UNCERTAIN, is_product, is_sum
 from checker.core import Program
 
@@ -45,6 +48,6 @@ def contract(program: Program) -> Program:
     if not any(is_product(op) or op.name == "fapprox" for op in program.ops):
         return program
     program = resolve_literals(program)
-    if not any(map(is_product, program.ops)) or not any(map(is_sum, program.ops)):
+    if not any(map(is_product, program.ops)):
         return program
-    return fuse(program)
+    return scale(fuse(program) if any(map(is_sum, program.ops)) else program)

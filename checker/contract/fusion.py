@@ -25,7 +25,7 @@ from checker.contract.words import (
 )
 from checker.core import OPS, Approx, Const, Conv, FloatMode, Mem, Op, Program, Source
 
-__all__ = ["fuse"]
+__all__ = ["Alias", "Pass", "fuse", "moved"]
 
 _JUMPS = ("branch", "switch", "exit", "trap")
 _WIDTH = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
@@ -33,7 +33,7 @@ _WIDTH = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
 def fuse(program: Program) -> Program:
     """Return the program with certain pairs fused and its premises extended."""
-    return _Pass(program).run()
+    return Pass(program).run()
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Use:
 
 
 @dataclass(frozen=True, slots=True)
-class _Alias:
+class Alias:
     """A register that holds the product from bit `low` on, written by operation `at`.
 
     shaky: perhaps only on some paths.
@@ -79,7 +79,9 @@ class _Product:
             self.verdict = premise
 
 
-class _Pass:
+class Pass:
+    """What the uses of a program's values are: who reads and writes them, where, in which order."""
+
     def __init__(self, program: Program) -> None:
         self.program, self.ops = program, program.ops
         self.readers: dict[int, list[int]] = defaultdict(list)
@@ -105,7 +107,7 @@ class _Pass:
     def run(self) -> Program:
         """Decide every product, then rewrite."""
         products = [self._examine(i) for i, op in enumerate(self.ops)
-                    if is_product(op) and i in self.alive and not self._folded(op)]
+                    if is_product(op) and i in self.alive and not self.folded(op)]
         products = [p for p in products if p.sums]
         self._both_sides(products)
         self._packed_halves(products)
@@ -119,7 +121,7 @@ class _Pass:
             return replace(self.program, premises=frozenset(premises))
         return self._rewrite(fused, frozenset(premises))
 
-    def _folded(self, op: Op) -> bool:
+    def folded(self, op: Op) -> bool:
         """A product of two literals is no product any more."""
         return op.name == "fmul" and all(isinstance(s, Const) or s in self.known for s in op.src)
 
@@ -236,14 +238,14 @@ class _Pass:
         op = self.ops[index]
         p = _Product(index, packed=self.sites[op.site] > 1)
         width = _WIDTH[mode_of(op).type]
-        pending = [_Alias(op.dst[0], 0, False, False, index)]
+        pending = [Alias(op.dst[0], 0, False, False, index)]
         seen = set()
         while pending:
             alias = pending.pop()
             if alias in seen:
                 continue
             seen.add(alias)
-            readers, shaky = self._readers(alias)
+            readers, shaky = self.read_by(alias)
             alias = replace(alias, shaky=alias.shaky or shaky)
             for reader in readers:
                 if reader in self.alive:
@@ -254,7 +256,7 @@ class _Pass:
             p.refuse(MEASURED)
         return p
 
-    def _readers(self, alias: _Alias) -> tuple[list[int], bool]:
+    def read_by(self, alias: Alias) -> tuple[list[int], bool]:
         """Operations that read an alias; with several definitions, by position where possible."""
         reg, at = alias.reg, alias.at
         writers, readers = self.writers[reg], self.readers[reg]
@@ -274,12 +276,12 @@ class _Pass:
             self.chain[r] != chain or (r <= at and not 0 <= first < r) for r in readers)
         return (readers, True) if shaky else ([r for r in readers if r > at], False)
 
-    def _read(self, p: _Product, reader: int, alias: _Alias, width: int) -> list[_Alias]:
+    def _read(self, p: _Product, reader: int, alias: Alias, width: int) -> list[Alias]:
         """One operation that reads the product: where its value goes on to, or what it means."""
         op, low = self.ops[reader], alias.low
-        if op.name == "mov" or self._sign_change(op, p, low):
+        if op.name == "mov" or self._sign_change(op, p, alias):
             p.moved = True
-            return [_Alias(op.dst[0], low, alias.negated ^ (op.name == "fneg"),
+            return [Alias(op.dst[0], low, alias.negated ^ (op.name == "fneg"),
                            alias.shaky or op.guard is not None, reader)]
         if op.name == "pack" and op.guard is None:
             p.moved = True
@@ -297,15 +299,21 @@ class _Pass:
         p.refuse(MEASURED)  # another use
         return []
 
-    def _sign_change(self, op: Op, p: _Product, low: int) -> bool:
-        """Whether the assembler looks through this operation as a change of sign."""
-        if op.name != "fneg" or low:
+    def _sign_change(self, op: Op, p: _Product, alias: Alias) -> bool:
+        """Whether the assembler looks through this operation as a change of sign.
+
+        The absolute value of a square is the square.
+        """
+        factors = self.ops[p.op].src
+        square = op.name == "fabs" and not alias.negated and self.ops[p.op].name == "fmul" \
+            and factors[0] == factors[1]
+        if (op.name != "fneg" and not square) or alias.low:
             return False
         mine, own = mode_of(op), mode_of(self.ops[p.op])
         return (mine.type == own.type and mine.denorm in ("keep", own.denorm)
                 and not (p.packed and own.type == "bf16"))
 
-    def _packs(self, op: Op, alias: _Alias, reader: int) -> list[_Alias]:
+    def _packs(self, op: Op, alias: Alias, reader: int) -> list[Alias]:
         out, at = [], 0
         for source in op.src:
             if source == alias.reg:
@@ -314,7 +322,7 @@ class _Pass:
                    else self.program.reg_widths[source])
         return out
 
-    def _sum(self, p: _Product, reader: int, alias: _Alias) -> None:
+    def _sum(self, p: _Product, reader: int, alias: Alias) -> None:
         op, product = self.ops[reader], self.ops[p.op]
         p.sums = True
         sides = [k for k, s in enumerate(op.src) if s == alias.reg]
@@ -410,11 +418,12 @@ class _Pass:
             else:
                 self.out.append(op)
         place.append(len(self.out))
-        return replace(self.program, ops=tuple(_moved(op, place) for op in self.out),
+        return replace(self.program, ops=tuple(moved(op, place) for op in self.out),
                        reg_widths=tuple(self.widths), reg_names=tuple(self.names),
                        premises=premises)
 
-    def _fresh(self, width: int) -> int:
+    def fresh(self, width: int) -> int:
+        """Return a register of its own."""
         self.widths.append(width)
         self.names.append(f"c{len(self.names)}")
         return len(self.names) - 1
@@ -427,7 +436,7 @@ class _Pass:
         for source in op.src:
             if isinstance(source, int) and any(p.op <= w < last for w in self.writers[source]):
                 width = self.widths[source]
-                copy = self._fresh(width)
+                copy = self.fresh(width)
                 self.out.append(Op("mov", (copy,), (source,), width, None, op.site))
                 source = copy
             kept.append(source)
@@ -455,7 +464,7 @@ class _Pass:
         width = _WIDTH[mode_of(op).type]
         if isinstance(source, Const):
             return Const(source.bits ^ (1 << (width - 1)), width)
-        reg = self._fresh(width)
+        reg = self.fresh(width)
         self.out.append(Op("fneg", (reg,), (source,), FloatMode(mode_of(op).type), None, op.site))
         return reg
 
@@ -463,7 +472,7 @@ class _Pass:
 class _Values:
     """A number for each value: equal numbers mean equal values (pure operations only)."""
 
-    def __init__(self, owner: _Pass) -> None:
+    def __init__(self, owner: Pass) -> None:
         self.numbers: dict[int, int] = {}
         table: dict[tuple[object, ...], int] = {}
         for index, op in enumerate(owner.ops):
@@ -493,7 +502,8 @@ def _targets(op: Op) -> tuple[int, ...]:
     return ()
 
 
-def _moved(op: Op, place: list[int]) -> Op:
+def moved(op: Op, place: list[int]) -> Op:
+    """Return a branch to where its targets are by now."""
     if op.name == "branch":
         return replace(op, attr=place[op.attr])
     if op.name == "switch":

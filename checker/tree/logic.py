@@ -23,6 +23,9 @@ __all__ = ["Logic", "conjuncts", "size_of"]
 _SIZES = frozenset({"param", "imin_s", "imax_s"})
 # where a part of a size begins: a product of such
 _STARTS = _SIZES | {"sreg", "iop", "imulhi_s", "imulhi_u"}
+#: what numbers of a launch are made of
+_COUNTED = _STARTS | {"int", "kappa", "sext", "zext", "extract", "bit", "select", "imin_u",
+                      "imax_u", "imul", "iand", "lanes", "ge0", "eq0", "and", "or", "not", "phi"}
 _FLIP = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
@@ -404,13 +407,27 @@ def size_of(poly: Poly) -> Node | None:
 
 
 def _is_size(mono: tuple[Node, ...]) -> bool:
-    return len(mono) == 1 and mono[0].op in _SIZES
+    return len(mono) == 1 and mono[0].op in _SIZES and _of_the_launch(mono[0])
+
+
+def _of_the_launch(atom: Node) -> bool:
+    """Tell whether a number follows from arguments, block indices and counters: data may wrap."""
+    seen, work = {atom}, [atom]
+    while work:
+        node = work.pop()
+        if node.op not in _COUNTED or len(seen) > 64:
+            return False
+        new = [k for k in node.kids if k not in seen]
+        seen.update(new)
+        work += new
+    return True
 
 
 def _is_start(mono: tuple[Node, ...]) -> bool:
     """Tell whether a product is where a block's part begins: block indices times sizes."""
     return len(mono) > 1 and any(a.op == "sreg" for a in mono) and all(a.uniform and (
-        a.op in _STARTS or (a.op == "extract" and a.args[0].op in _STARTS)) for a in mono)
+        a.op in _STARTS or (a.op == "extract" and a.args[0].op in _STARTS))
+        and _of_the_launch(a) for a in mono)
 
 
 def _size(c: Any) -> int:

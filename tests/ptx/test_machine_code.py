@@ -18,6 +18,7 @@ from tests.ptx.device.contraction import (
     MOST,
     ONE,
     ROUND,
+    SCALES,
     STORED,
     ZERO,
     source,
@@ -70,6 +71,15 @@ def test_clamps_saturate_where_the_machine_code_does(name: str) -> None:
     assert got == MACHINE[name]["sat"]
     assert UNCERTAIN not in p.premises
     assert (MEASURED in p.premises) == bool(got)
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_products_are_scaled_where_the_machine_code_does(name: str) -> None:
+    p = clamped(SCALES[name])
+    got = sum(op.name == "fcvt" and op.attr.src == "f64" for op in p.ops) + sum(
+        op.name == "fapprox" and "@scaled" in op.attr.fn for op in p.ops)
+    assert got == MACHINE[name]["scaled"]
+    assert UNCERTAIN not in p.premises
 
 
 def test_a_maximum_before_the_minimum_means_the_same() -> None:

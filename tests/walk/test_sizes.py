@@ -181,3 +181,15 @@ def test_where_a_blocks_part_begins_plus_a_literal_does_not_wrap() -> None:
                   part.scale(lanes), part.add(Poly(32, {(n,): 1})), Poly(32, {(block, element): 1}),
                   part.add(Poly(32, {(block, element): 1}))):
         assert told_apart(other)
+
+
+@pytest.mark.parametrize("made", ["max.s32 %r9, %r7, %r8;", "min.s32 %r9, %r7, %r8;",
+                                  "max.u32 %r9, %r7, %r8;", "mov.b32 %r9, %r7;"])
+def test_data_may_wrap(made: str) -> None:
+    """x + 1 > x holds of sizes, under a premise, and of data only below the largest integer."""
+    body = ("    mul.wide.u32 %rd4, %r2, 4; add.s64 %rd5, %rd1, %rd4; add.s64 %rd6, %rd3, %rd4;\n"
+            f"    ld.global.b32 %r7, [%rd5]; ld.global.b32 %r8, [%rd5+4]; {made}\n"
+            "    add.s32 %r10, %r9, 1; setp.gt.s32 %p1, %r10, %r9; selp.b32 %r11, %r9, %r8, %p1;\n"
+            "    st.global.b32 [%rd6], %r11;")
+    plain = body.replace("selp.b32 %r11, %r9, %r8, %p1", "mov.b32 %r11, %r9")
+    assert not equal(text(body), text(plain))

@@ -3,9 +3,9 @@
     python -m tests.ptx.device.contraction PTXAS CUOBJDUMP [ARCH]
 
 Writes machine_code.json beside this file: for each case how many fused, multiply and add
-instructions the machine code has, for each clamp how many that saturate. The stored numbers are
-those of CUDA 13.0 for sm_90; 12.9 and 13.4 for sm_80, 90 and 100 gave the same on all cases they
-were run on.
+instructions the machine code has, for each clamp how many that saturate, for each product with a
+power of two how many that scale. The stored numbers are those of CUDA 13.0 for sm_90; 12.9 and 13.4
+for sm_80, 90 and 100 gave the same on all cases they were run on.
 """
 
 from __future__ import annotations
@@ -173,6 +173,8 @@ CASES = {
                                     " ld.global.f32 %f2, [a+404]; max.f32 %f1, %f1, %f2; " + LOOP,
     "far-literal-double": "mul.f64 %fd1, %fd2, 0d3FF4CCCCCCCCCCCD; @%p1 bra L;"
                           " add.f64 %fd0, %fd1, %fd3; L:",
+    "square-magnitude": "mul.f32 %f10, %f2, %f2; abs.f32 %f11, %f10; add.f32 %f0, %f11, %f4;",
+    "product-magnitude": P + "abs.f32 %f11, %f10; add.f32 %f0, %f11, %f4;",
     "far-quotient-literal": "div.full.f32 %f10, %f2, 0f40400000; @%p1 bra L;"
                             " add.f32 %f0, %f10, %f4; L:",
 }
@@ -236,6 +238,51 @@ CLAMPS = {
 CLAMPS = {f"clamp-{name}": body for name, body in CLAMPS.items()}
 
 
+T, Q = "mul.f32 %f10, %f2, %f3; ", "0f3E800000"
+
+#: a product and then one with a power of two
+SCALES = {
+    **{f"by-{name}": f"{T}mul.f32 %f0, %f10, {bits};" for name, bits in {
+        "8": "0f41000000", "4": "0f40800000", "2": "0f40000000", "1/2": "0f3F000000", "1/4": Q,
+        "1/8": "0f3E000000", "16": "0f41800000", "1/16": "0f3D800000", "-2": "0fC0000000",
+        "3": "0f40400000"}.items()},
+    "rounded-last": f"{T}mul.rn.f32 %f0, %f10, {Q};",
+    "rounded-first": f"mul.rn.f32 %f10, %f2, %f3; mul.f32 %f0, %f10, {Q};",
+    "cut-last": f"{T}mul.rz.f32 %f0, %f10, {Q};",
+    "literal-first": f"mul.f32 %f10, %f2, {Q}; mul.f32 %f0, %f10, %f3;",
+    "swapped": f"{T}mul.f32 %f0, {Q}, %f10;",
+    "moved-literal": f"{T}mov.f32 %f11, {Q}; mul.f32 %f0, %f10, %f11;",
+    "moved": f"{T}mov.f32 %f11, %f10; mul.f32 %f0, %f11, {Q};",
+    "one-sign": f"{T}neg.f32 %f11, %f10; mul.f32 %f0, %f11, {Q};",
+    "stored": f"{T}mul.f32 %f0, %f10, {Q}; mov.f32 %f1, %f10;",
+    "two-powers": f"{T}mul.f32 %f0, %f10, {Q}; mul.f32 %f1, %f10, 0f3F000000;",
+    "other-block": f"{T}@%p1 bra L; st.global.f32 [a+404], %f3; bar.sync 0;"
+                   f" L: mul.f32 %f0, %f10, {Q};",
+    "guard-last": f"{T}mov.f32 %f0, %f4; @%p1 mul.f32 %f0, %f10, {Q};",
+    "choice": f"{T}selp.f32 %f11, %f10, %f4, %p1; mul.f32 %f0, %f11, {Q};",
+    "chain": f"{T}mul.f32 %f11, %f10, {Q}; mul.f32 %f0, %f11, {Q};",
+    "saturated": f"{T}mul.sat.f32 %f0, %f10, {Q};",
+    "flushed-first": f"mul.ftz.f32 %f10, %f2, %f3; mul.f32 %f0, %f10, {Q};",
+    "flushed-last": f"{T}mul.ftz.f32 %f0, %f10, {Q};",
+    "quotient-literal": f"{T}div.full.f32 %f0, %f10, 0f40800000;",
+    "of-a-literal": f"mul.f32 %f10, %f2, 0f40400000; mul.f32 %f0, %f10, {Q};",
+    "square": f"mul.f32 %f10, %f2, %f2; mul.f32 %f0, %f10, {Q};",
+    "then-a-sum": f"{T}mul.f32 %f11, %f10, {Q}; add.f32 %f0, %f11, %f4;",
+    "then-a-rounded-sum": f"{T}mul.f32 %f11, %f10, {Q}; add.rn.f32 %f0, %f11, %f4;",
+    "then-a-sum-of-a-rounded": f"{T}mul.rn.f32 %f11, %f10, {Q}; add.f32 %f0, %f11, %f4;",
+    "sum": f"add.f32 %f10, %f2, %f3; mul.f32 %f0, %f10, {Q};",
+    "fused": f"fma.rn.f32 %f10, %f2, %f3, %f4; mul.f32 %f0, %f10, {Q};",
+    "exponential": f"ex2.approx.f32 %f10, %f2; mul.f32 %f0, %f10, {Q};",
+    "reciprocal": f"rcp.approx.f32 %f10, %f2; mul.rn.f32 %f0, %f10, {Q};",
+    "reciprocal-flushed": f"rcp.approx.ftz.f32 %f10, %f2; mul.rn.f32 %f0, %f10, {Q};",
+    "quotient": f"div.full.f32 %f10, %f2, %f3; mul.rn.f32 %f0, %f10, {Q};",
+    "quotient-approximate": f"div.approx.f32 %f10, %f2, %f3; mul.rn.f32 %f0, %f10, {Q};",
+    "half": "mov.b16 %rs8, 0x3400; mul.f16 %rs10, %rs2, %rs3; mul.f16 %rs0, %rs10, %rs8;",
+    "double": "mul.f64 %fd1, %fd2, %fd3; mul.f64 %fd0, %fd1, 0d3FD0000000000000;",
+}
+SCALES = {f"scale-{name}": body for name, body in SCALES.items()}
+
+
 def source(body: str, arch: str = "90") -> str:
     """The kernel of one case."""
     return HEAD.format(arch=arch) + LOAD + "\n" + body + "\n" + STORE + "\n}\n"
@@ -269,17 +316,24 @@ def saturating(listing: str) -> int:
     return len(re.findall(r"\b(?:[FH](?:ADD|MUL|FMA)2?)(?:\.\w+)*\.SAT\b", listing))
 
 
+def scaling(listing: str) -> int:
+    """How many multiplies of a machine code listing scale their result."""
+    return len(re.findall(r"\bFMUL(?:\.\w+)*\.[DM][248]\b", listing))
+
+
 def main(ptxas: str, cuobjdump: str, arch: str = "90") -> None:
     """Assemble every case and store what its machine code has."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         text, binary = Path(folder, "k.ptx"), Path(folder, "k.cubin")
-        for name, body in {**CASES, **CLAMPS}.items():
+        for name, body in {**CASES, **CLAMPS, **SCALES}.items():
             text.write_text(source(body, arch))
             subprocess.run([ptxas, f"-arch=sm_{arch}", "-o", binary, text], check=True)
             listing = subprocess.run([cuobjdump, "-sass", binary], capture_output=True, text=True,
                                      check=True).stdout
-            found[name] = count(listing) if name in CASES else {"sat": saturating(listing)}
+            found[name] = (count(listing) if name in CASES else
+                           {"sat": saturating(listing)} if name in CLAMPS else
+                           {"scaled": scaling(listing)})
     STORED.write_text(json.dumps(found, indent=0) + "\n")
 
 
