@@ -546,7 +546,7 @@ class _Casts(Values):
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope.rewriter.forest)
         self.scope = scope
-        self.made: dict[bytes, Node] = {}
+        self.made: dict[bytes, Node] = scope.rewriter.casts if len(scope.lane) <= FEW else {}
 
     def cast(self, op: str, poly: Poly, source: int) -> Node:
         """Return the integer that a polynomial modulo 2**source stands for, as an atom."""
@@ -557,7 +557,7 @@ class _Casts(Values):
         return self.node_of(op, source, poly, {m: (c, 1) for m, c in poly.terms.items()})
 
     def node_of(self, op: str, source: int, poly: Poly, found: Terms) -> Node:
-        """Return a cast of terms as a node that lives as long as this polynomial."""
+        """Return a cast of terms as a node that lives as long as this pass, at least."""
         h = mix(key(f"{op}|{source}|{source}"), terms_hash(self.scope, found, source))
         node = self.made.get(h.tobytes())
         if node is None:
@@ -667,9 +667,23 @@ class _Substitution:
             if atom.op == "zext":
                 self.rewriter.forest.premises.add("no-index-wrap")
             return {m: (c, 1) for m, c in settled.items() if not is_zero(c)}
-        poly = Poly(width, {m: c for m, c in settled.items() if not is_zero(c)})
-        widen = self.casts.sext if atom.op == "sext" else self.casts.zext
-        return {m: (c, 1) for m, c in widen(poly, width, 0).terms.items()}
+        return self._wide(atom.op, Poly(width, {m: c for m, c in settled.items()
+                                                if not is_zero(c)}))
+
+    def _wide(self, op: str, poly: Poly) -> Terms:
+        """Return a widened sum; many elements of an access ask for the same one."""
+        assert self.casts is not None
+        scope, made, name = self.scope, self.rewriter.widened, None
+        if len(scope.lane) <= FEW and all(scope.lasts(a) for m in poly.terms for a in m):
+            name = (op, scope.region, len(self.rewriter.forest.shared), poly.name())
+            if name in made:
+                found: Terms = made[name]
+                return found
+        widen = self.casts.sext if op == "sext" else self.casts.zext
+        found = {m: (c, 1) for m, c in widen(poly, poly.width, 0).terms.items()}
+        if name is not None:
+            made[name] = found
+        return found
 
     def _starts_in_tile(self, found: dict[Any, Any]) -> bool:
         """Tell whether a sum is a coordinate less at most its offset in the tile."""

@@ -347,6 +347,10 @@ class BodyScope(Scope):
         if not node.deps & self.body.bits:
             super().need(node)
 
+    def lasts(self, atom: Node) -> bool:
+        """Tell whether an atom has one hash for all pairs, and does not run."""
+        return not atom.deps & self.body.bits and super().lasts(atom)
+
     def kept(self, node: Node) -> Hash | None:
         """Return the products of a matrix step whose operands do not run."""
         return self.body.kept.get(node) if self.whole else None

@@ -218,6 +218,13 @@ class Scope:
                 else:
                     self.need(atom)
 
+    def lasts(self, atom: Node) -> bool:
+        """Tell whether an atom of a polynomial has one hash for all pairs in this region."""
+        if atom.serial < 0 or atom in self.rewriter.symbols:
+            return True
+        home = self.rewriter.home(self.region, atom)
+        return atom.uniform if home is None else atom is home.counter
+
     def pivot(self, atom: Node) -> Pivot | None:
         """Return what an atom of a polynomial stands for here."""
         return self.rewriter.pivots.get(atom) or self.region.pivot_of(atom)
@@ -285,6 +292,8 @@ class Rewriter:
         self.sides: dict[Any, dict[Any, Any]] = {}  # inside loops: what is known of conditions
         self.running: dict[Any, tuple[Hash, Hash | None]] = {}  # inside loops: see `Body`
         self.room = KEPT_BYTES
+        self.casts: dict[bytes, Node] = {}  # widened sums for few pairs, by their hashes
+        self.widened: dict[Any, Any] = {}  # what sums become when they are widened
         # sets of pairs by what they hold: keys, numbers, lanes; the names of arrays kept there
         self.unpacked: dict[bytes, tuple[Numbers, Numbers, Numbers]] = {}
         self.named: dict[int, bytes] = {}
