@@ -80,19 +80,22 @@ def options(node: Node, scope: Scope) -> Iterator[tuple[int, Any, Scope]]:
     assert node.table is not None
     choice = node.table[scope.lane]
     for i in range(len(node.args)):
-        at = np.flatnonzero(choice == i)
+        at, = (choice == i).nonzero()
         if len(at):
             yield i, at, scope.shift(scope.lane[at], at)
 
 
 def parts(node: Node, scope: Scope) -> Iterator[tuple[int, Any, Any, Scope]]:
-    """Yield the parts of a row over k: number, places k, pairs j, and the scope behind them."""
+    """Yield the parts of a row over k: number, places in [k][pair], pairs, the scope behind them.
+    """
     assert node.table is not None
-    looked = node.table[:, scope.lane]
+    looked = node.table.take(scope.lane, axis=1)
+    part, lane = looked[..., 0].ravel(), looked[..., 1].ravel()
     for i in range(len(node.args)):
-        k, j = np.nonzero(looked[..., 0] == i)
-        if len(k):
-            yield i, k, j, scope.shift(looked[k, j, 1], j)
+        at, = (part == i).nonzero()
+        if len(at):
+            pair = at % len(scope.lane)
+            yield i, at, pair, scope.shift(lane.take(at), pair)
 
 
 def _need_members(p: Node, scope: Scope) -> None:
@@ -118,10 +121,10 @@ def compute(node: Node, scope: Scope) -> tuple[Hash, Hash | None]:
                                         for i, at, inner in options(node, scope)]), None
     if op == "krow":
         assert node.table is not None
-        out = np.empty((2, len(node.table), len(scope.lane)), dtype=np.uint64)
-        for i, k, j, inner in parts(node, scope):
-            out[:, k, j] = inner.of(node.args[i])
-        return finish(out.reshape(2, -1)).reshape(out.shape), None
+        count = len(node.table) * len(scope.lane)
+        row = choose(count, [(at, inner.of(node.args[i]))
+                             for i, at, _pair, inner in parts(node, scope)])
+        return finish(row).reshape(2, len(node.table), len(scope.lane)), None
     if op == "mma":
         total = scope.kept(node)
         if total is None:
@@ -281,15 +284,17 @@ def _decided(p: Node, scope: Scope, known: list[tuple[Facts, Any]]) -> Any:
     out: Any = np.zeros(1, dtype=np.int64)
     for facts, number in known:
         there = number >= 0
-        same = (facts.h[:, number] == h).all(axis=0)
+        told = facts.h.take(number, axis=1)
+        same = (told == h).all(axis=0)
         refuted = np.zeros(1, dtype=bool)
         if comparison is not None:
             plus, minus, c = comparison
             ge, own = facts.at_least[number], facts.c[number]
-            same = same | (ge & (facts.symbols[:, number] == plus).all(axis=0) & (c >= own))
-            refuted = ge & (facts.symbols[:, number] == minus).all(axis=0) & (own + c < 0)
+            symbols = facts.symbols.take(number, axis=1)
+            same = same | (ge & (symbols == plus).all(axis=0) & (c >= own))
+            refuted = ge & (symbols == minus).all(axis=0) & (own + c < 0)
         elif opposite is not None:
-            refuted = (facts.h[:, number] == opposite).all(axis=0)
+            refuted = (told == opposite).all(axis=0)
         out = np.where(there & same, 1, np.where(there & refuted, 2, out))
     return out
 

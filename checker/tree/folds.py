@@ -270,7 +270,7 @@ class Body:
         of = groups.states.ravel()
         wide, of = wide[:, of >= 0], of[of >= 0]
         order = np.lexsort((wide[1], wide[0], of))
-        of, wide = of[order], wide[:, order]
+        of, wide = of[order], wide.take(order, axis=1)
         first = np.ones(len(of), dtype=bool)
         first[1:] = (of[1:] != of[:-1]) | (wide[:, 1:] != wide[:, :-1]).any(axis=0)
         members = finish(mix(key("class"), wide[:, first]))
@@ -339,7 +339,7 @@ class BodyScope(Scope):
             return h
         if self.at is None:
             self.at = self.body.places(self.lane, self.number)
-        picked: Hash = h[..., self.at]
+        picked: Hash = h.take(self.at, axis=-1)
         return picked
 
     def need(self, node: Node) -> None:

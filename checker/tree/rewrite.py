@@ -154,7 +154,7 @@ def _joined(a: _Table, b: _Table, name: str, order: Numbers) -> Any:
     if one.shape[-1] == two.shape[-1] == 1 and every(one == two):
         return one
     wide = [np.broadcast_to(h, (*h.shape[:-1], len(t.keys))) for h, t in ((one, a), (two, b))]
-    return np.ascontiguousarray(np.concatenate(wide, axis=-1)[..., order])
+    return np.concatenate(wide, axis=-1).take(order, axis=-1)
 
 
 class Scope:
@@ -458,18 +458,18 @@ class Rewriter:
             if keys is table.keys:
                 return h, aux
             at = np.searchsorted(table.keys, keys)
-            h = h[..., at] if h.shape[-1] > 1 else h
-            aux = aux[..., at] if aux is not None and aux.shape[-1] > 1 else aux
+            h = h.take(at, axis=-1) if h.shape[-1] > 1 else h
+            aux = aux.take(at, axis=-1) if aux is not None and aux.shape[-1] > 1 else aux
         return h, aux
 
     def _as_made(self, scope: Scope, node: Node) -> tuple[Hash, Hash | None]:
         h, aux = node.h, node.aux
         if node.op == "krow":
             assert node.table is not None
-            return _narrow(h.reshape(2, len(node.table), -1)[:, :, scope.lane]), None
-        h = h[:, scope.lane] if h.shape[1] > 1 else h
+            return _narrow(h.reshape(2, len(node.table), -1).take(scope.lane, axis=2)), None
+        h = h.take(scope.lane, axis=1) if h.shape[1] > 1 else h
         if aux is not None and aux.shape[1] > 1:
-            aux = aux[:, scope.lane]
+            aux = aux.take(scope.lane, axis=1)
         return h, aux
 
     # -- from outside

@@ -411,8 +411,8 @@ class MemoryOps:
         self.shared._grow(int(literal.max()) + size)
         lanes = np.flatnonzero(mask)
         index = literal[lanes, None] + np.arange(size)
-        late = self.shared._unordered(self.shared.read[:, index], self.shared.reader[index],
-                                      lanes[:, None])
+        late = self.shared._unordered(self.shared.read.take(index, axis=1),
+                                      self.shared.reader[index], lanes[:, None])
         if bool(late.any()):
             engine.problem("race", "an asynchronous copy overwrites bytes another lane may read")
         if self.shared.still_read(index):

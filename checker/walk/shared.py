@@ -200,13 +200,13 @@ class Shared:
         if not index.size:
             return
         me = np.flatnonzero(active)[:, None]
-        if bool(self._unordered(self.read[:, index], self.reader[index], me).any()):
+        if bool(self._unordered(self.read.take(index, axis=1), self.reader[index], me).any()):
             self.report("race", "shared bytes are overwritten while another lane may read them")
         if self.still_read(index):
             self.report("race", "shared bytes are overwritten while a matrix step reads them")
         if self.under_way(index):
             self.report("race", "shared bytes are overwritten while a copy may still write them")
-        clash = self._unordered(self.wrote[:, index],
+        clash = self._unordered(self.wrote.take(index, axis=1),
                                 np.where(self.writer[index] != _NOBODY, self.lane[index],
                                          _NOBODY), me)
         if bool(clash.any()):
@@ -219,7 +219,7 @@ class Shared:
         self.writer[index] = entry
         self.lane[index] = np.broadcast_to(me, index.shape)
         self.off[index] = np.broadcast_to(np.arange(count), index.shape)
-        self.wrote[0, index], self.wrote[1, index] = self.epoch
+        self.wrote[0][index], self.wrote[1][index] = self.epoch
 
     def _agreed(self, index: Table, value: Value, active: npt.NDArray[np.bool_]) -> Value:
         """Return what stays where lanes of one store write one place.
@@ -270,7 +270,7 @@ class Shared:
         writer, lane, off = self.writer[index], self.lane[index], self.off[index]
         if peek:
             return self._pieces(writer, lane, off, count, active)
-        if bool(self._unordered(self.wrote[:, index],
+        if bool(self._unordered(self.wrote.take(index, axis=1),
                                 np.where(writer != _NOBODY, lane, _NOBODY), me).any()):
             self.report("race", "a shared read that no barrier orders after another lane's write")
         if self.under_way(index):
@@ -278,7 +278,7 @@ class Shared:
         fresh = self.read[0, index] < self.ordered()[0]
         other = ~fresh & (self.reader[index] != me)
         self.reader[index] = np.where(other, _SEVERAL, np.broadcast_to(me, index.shape))
-        self.read[0, index], self.read[1, index] = self.epoch
+        self.read[0][index], self.read[1][index] = self.epoch
         return self._pieces(writer, lane, off, count, active)
 
     def _pieces(self, writer: Table, lane: Table, off: Table, count: int,
@@ -344,13 +344,13 @@ class Shared:
             raise GiveUp("loop", "shared bytes that no general iteration describes")
         if not bool(together.all()) or bool((writer < 0).any()):
             return None
-        if self._read_early(self.wrote[:, index], lane, readers, issuer):
+        if self._read_early(self.wrote.take(index, axis=1), lane, readers, issuer):
             self.report("race", "a matrix step reads bytes that no barrier orders")
         if self.under_way(index):
             self.report("race", "a matrix step reads while a copy may still write there")
         if issuer is None:
             self.reader[index] = _SEVERAL
-            self.read[0, index], self.read[1, index] = self.epoch
+            self.read[0][index], self.read[1][index] = self.epoch
         code, which = np.unique(_codes(writer[..., 0], off[..., 0]), return_inverse=True)
         parts: list[Value] = []
         for c in code.tolist():
@@ -422,7 +422,7 @@ class Shared:
         self.touch()
         self.writer[index] = _GONE
         self.lane[index] = np.broadcast_to(lanes[:, None], index.shape)
-        self.wrote[0, index], self.wrote[1, index] = self.epoch
+        self.wrote[0][index], self.wrote[1][index] = self.epoch
 
     def matches(self, after: Shared, same: Callable[[Value, Value], bool]) -> bool:
         """Tell whether another state holds all that this one knows."""
