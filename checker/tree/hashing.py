@@ -151,7 +151,8 @@ def kinds(h: Hash) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     if h.shape[1] == 1:
         return np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     first, where = np.unique(h[0], return_index=True, return_inverse=True)[1:]
-    if some(h[:, first][:, where] != h):  # the first words do not tell them apart
+    told = h.take(first, axis=1).take(where, axis=1)
+    if some(told != h):  # the first words do not tell them apart
         first, where = np.unique(h, axis=1, return_index=True, return_inverse=True)[1:]
     return first.astype(np.int64), where.ravel().astype(np.int64)
 

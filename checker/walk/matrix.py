@@ -258,7 +258,7 @@ class MatrixOps:
         parts = [engine.values.node(s) for s in sources]
         index = each_once(at[..., None] + np.arange(size))
         shared.busy[index] += 1
-        return {name: krow(engine, parts, table[:, row])
+        return {name: krow(engine, parts, table.take(row, axis=1))
                 for name, row in zip(distinct, which, strict=True)}, index
 
 
@@ -279,7 +279,7 @@ def krow(engine: Engine, parts: list[Node], table: Table) -> Node:
         renumber[i] = places.setdefault(parts[i], len(places))
     used = list(places)
     table = table.copy()
-    table[..., 0] = renumber[table[..., 0]]
+    table[..., 0] = renumber.take(table[..., 0])
     return engine.forest.make("krow", str(table.shape[0]), width=used[0].width, args=used,
                               table=table)
 

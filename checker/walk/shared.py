@@ -337,7 +337,7 @@ class Shared:
             if isinstance(tile, Node) and tile.op == "tile" and span:
                 self.unfold(entry, size, span)
         index = at[..., None] + np.arange(size)
-        writer, lane, off = self.writer[index], self.lane[index], self.off[index]
+        writer, lane, off = (x.take(index) for x in (self.writer, self.lane, self.off))
         together = (writer == writer[..., :1]) & (lane == lane[..., :1]) & (
             off == off[..., :1] + np.arange(size))
         if bool((writer == _LOST).any()):
