@@ -509,6 +509,9 @@ class MemoryOps:
 
     def generalise(self, a: Any, b: Any, g: Any) -> Any:
         """Return a world that is a at counter 0 and b at counter 1; unlike bytes are unknown."""
+        never = self.engine.forest.false
+        if any(x[1] is not y[1] is not never for x, y in zip(a[5], b[5], strict=False)):
+            return None  # groups are closed otherwise from then on: not settled yet
         shared = a[0].generalise(b[0], g.value)
         groups: list[list[tuple[Any, ...]]] = []
         if len(a[1]) != len(b[1]) or a[2] or b[2]:
@@ -525,7 +528,6 @@ class MemoryOps:
             groups.append(group)
         if not a[3].like(b[3]):
             return None
-        never = self.engine.forest.false
         commits = [(x[0] & y[0], x[1] if x[1] is y[1] else never)
                    for x, y in zip(a[5], b[5], strict=True)]
         tiles = self.engine.tiles.generalise(a[4], b[4], g)
