@@ -8,7 +8,8 @@ of the axis that is summed, inside), so that nothing here knows a kernel. With u
 * a sum of n terms in single precision, in whatever order, rounds each term at most n times:
   ``((1 + u)^n - 1) sum |x|``;
 * a matrix step of s exact products aligns and cuts s + 1 numbers and rounds once: (s + 2) roundings
-  of 2u of what it has so far, n / s steps (CDNA3: s = 8);
+  of 2u of what it has so far, n / s steps (CDNA3: s = 8, of tf32 products 4), and a product of
+  tf32 operands cuts each of them to ten digits behind the point;
 * the result is rounded to the type of the output.
 
 Prints one line a family: kernels, elements, the largest error as a share of what is allowed. The
@@ -36,7 +37,8 @@ Doubles = NDArray[np.float64]
 U = 2.0**-24
 SUMS = re.compile(r"(row|col|mid)_sum(_scalar_loop|_tile_loop|_loop|_pairs|_tree|_two_level)?_f32$")
 PRODUCTS = ("gemm", "gemm_bf16", "gemm_f32")
-STEP = 8
+STEP, TF32_STEP = 8, 4
+TF32_CUT = 2.0**-10
 
 
 @dataclass(slots=True)
@@ -64,8 +66,9 @@ def reference(kernel: CorpusKernel, values: Mapping[str, Doubles], launch: Mappi
         a, b = (x[:, :, 0] if x.shape[2] == 1 else x[0].T for x in shaped)  # [rows, k] each
         n = a.shape[1]
         size = np.abs(a) @ np.abs(b).T
-        rounds = (STEP + 2) * 2 * -(-n // STEP)
-        return (a @ b.T).ravel(), (((1 + U)**rounds - 1) * size).ravel()
+        step, cut = (TF32_STEP, TF32_CUT) if "_xf32" in kernel.text else (STEP, 0.0)
+        rounds = (step + 2) * 2 * -(-n // step)
+        return (a @ b.T).ravel(), (((1 + U)**rounds * (1 + cut)**2 - 1) * size).ravel()
     return None
 
 

@@ -26,6 +26,19 @@ def test_results_lie_within_the_error_allowed(family: str, variant: str) -> None
     assert line.worst <= 1
 
 
+def test_products_of_tf32_are_allowed_what_their_operands_lose(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten digits of each operand: the product lies within that, and not within single precision."""
+    kernel = next(k for k in load_set("gfx942") if k.family == "gemm_f32" and "_xf32" in k.text)
+    line = reference.Line()
+    reference.check(kernel, line, "normal", 1)
+    assert (line.kernels, line.problems) == (1, [])
+    with monkeypatch.context() as patch:
+        patch.setattr(reference, "TF32_CUT", 0.0)
+        reference.check(kernel, line, "normal", 1)
+    assert line.problems
+
+
 def test_another_sum_lies_outside(capsys: pytest.CaptureFixture[str]) -> None:
     kernel = _kernel("reductions", "row_sum_f32")
     assert "v_add_f32" in kernel.text
