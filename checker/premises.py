@@ -57,6 +57,8 @@ PREMISES: Mapping[str, str] = {
     "the loop: beyond its end the tiles are what they are filled with",
     "tensor-fill": "a tensor that is passed with a flag, to fill tiles beyond its ends with zeros "
     "or with NaN, is filled with zeros",
+    "proxy-fences": "what threads store to shared memory is there for matrix steps and bulk copies "
+    "that read it, as if a fence.proxy.async stood between the two",
     "tmem-fences": "a barrier that threads meet at, or wait for, orders what they do with tensor "
     "memory, whether or not a tcgen05.fence stands next to it",
     "tmem-waits": "where a text uses a register that a load of tensor memory writes before the "

@@ -148,6 +148,8 @@ class _Lowering:
         largest = max_block(self.kernel.attributes)
         if any(op.name == "tmem" and op.attr.action in ("ld", "st") for op in self.ops):
             self.premises.add("tmem-fences")  # no text of Triton's has them
+        if _stored_for_units(self.ops):
+            self.premises.add("proxy-fences")
         return Program(
             name=self.kernel.name, isa="ptx", target=self.target, warp_size=32, block=self.block,
             max_threads=None if largest is None else math.prod(largest), max_block=largest,
@@ -501,3 +503,13 @@ class _Lowering:
     def _store(self, value: Source, address: int, size: int, site: int) -> None:
         mem = Mem("local", 8 * size, 1, 0, size)
         self._emit(Op("store", (), (Const(address, 64), value), mem, None, site))
+
+
+def _stored_for_units(ops: list[Op]) -> bool:
+    """Whether threads store to shared memory and a matrix unit or a bulk copy reads from there."""
+    stored = any(op.name in ("acopy", "stmatrix") or (
+        op.name == "store" and op.attr.space == "shared")
+        for op in ops)
+    return stored and any(
+        (op.name == "mma" and "smem" in (op.attr.a.source, op.attr.b.source))
+        or (op.name == "bulk" and op.attr.kind in ("s2g", "s2s", "reduce")) for op in ops)

@@ -216,3 +216,12 @@ def test_fences_of_tensor_memory_are_a_listed_premise() -> None:
     plain = next(k for k in load_set("sm_100") if "tcgen05" not in k.text)
     assert "tmem-fences" in program_of(kernel.text).premises
     assert "tmem-fences" not in program_of(plain.text).premises
+
+
+def test_fences_between_stores_and_units_are_a_listed_premise() -> None:
+    """Threads fill the tiles that wgmma reads by cp.async; mma.sync reads registers."""
+    kernels = load_set("sm_90")
+    unit = next(k for k in kernels if "wgmma.mma_async" in k.text and "cp.async" in k.text)
+    registers = next(k for k in kernels if "mma.sync" in k.text and "cp.async" in k.text)
+    assert "proxy-fences" in program_of(unit.text).premises
+    assert "proxy-fences" not in program_of(registers.text).premises
