@@ -21,6 +21,7 @@ from checker.tree.rewrite import Rewriter
 from checker.tree.rules import Floats
 from checker.tree.values import Value, Values
 from checker.walk.arguments import tensors_of
+from checker.walk.below import below
 from checker.walk.flow import Block, Flow, Loop, analyse
 from checker.walk.general import conditions, settled, without_loops
 from checker.walk.ints import Ints
@@ -296,23 +297,37 @@ class Engine:
     def _unwritten(self, value: Value, known: tuple[Node, ...]) -> bool:
         """Tell whether bits that were never written may lie below a value where `known` holds."""
         atoms = [a for m in value.terms for a in m] if isinstance(value, Poly) else [value]
-        work = [a for a in atoms if a.tainted]
-        seen = set(work)
+        here = np.ones(self.lanes, dtype=bool)
+        for p in known:
+            here = here & p.table if p.op == "lanes" and p.table is not None else here
+        work = [(a, here) for a in atoms if a.tainted]
+        seen: dict[Node, Any] = {}
         while work:
-            node = work.pop()
+            node, lanes = work.pop()
+            before = seen.get(node)
+            if not bool(lanes.any()) or (before is not None and not bool((lanes & ~before).any())):
+                continue
+            seen[node] = lanes if before is None else lanes | before
             if node.op == "undef":
                 return True
-            kids = node.kids
+            made = below(node, lanes)
             if node.op == "select":
                 p, a, b = node.args
-                kids = (a,) if self.logic.implies(known, p) else \
-                    (b,) if self.logic.implies(known, self.logic.negate(p)) else kids
+                if p.op == "lanes" and p.table is not None:
+                    made = [(a, lanes & p.table), (b, lanes & ~p.table)]
+                elif self.logic.implies(known, p):
+                    made = [(a, lanes)]
+                elif self.logic.implies(known, self.logic.negate(p)):
+                    made = [(b, lanes)]
             elif node.op in ("and", "or") and node.width == 1:
-                open_ = [k for k in kids if not self.logic.implies(known, self.logic.negate(k))]
-                kids = () if node.op == "and" and len(open_) < len(kids) else tuple(open_)
-            new = [k for k in kids if k.tainted and k not in seen]
-            seen.update(new)
-            work += new
+                possible = [k for k, _lanes in made
+                            if not self.logic.implies(known, self.logic.negate(k))]
+                lost = node.op == "and" and len(possible) < len(made)
+                made = [] if lost else [(k, lanes) for k in possible]
+                for k in possible:
+                    if node.op == "and" and k.op == "lanes" and k.table is not None:
+                        made = [(n, m & k.table) for n, m in made]
+            work += [(k, some) for k, some in made if k.tainted]
         return False
 
     def source(self, operand: int | Const) -> Value:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly
 from checker.tree.result import Slot
+from checker.walk.below import below
 from checker.walk.outputs import slots_of
 
 if TYPE_CHECKING:
@@ -78,33 +78,12 @@ class _Reads:
             if before is not None and not bool((lanes & ~before).any()):
                 continue
             seen[node] = lanes if before is None else lanes | before
-            work += self._below(node, lanes)
+            work += below(node, lanes)
             if node.op == "load" and node.poly is not None:
                 why = self._load(node, lanes)
                 if why is not None:
                     return why
         return None
-
-    def _below(self, node: Node, lanes: Any) -> list[tuple[Node, Any]]:
-        """Return what a value is made of in some lanes, each with the lanes that count there."""
-        table = node.table
-        if node.op == "gather" and table is not None:
-            there = np.zeros(len(lanes), dtype=bool)
-            there[table[lanes]] = True
-            return [(node.args[0], there)]
-        if node.op == "mux" and table is not None:
-            options = [(a, lanes & (table == i)) for i, a in enumerate(node.args)]
-            return [(a, some) for a, some in options if bool(some.any())]
-        if node.op == "select":
-            p, a, b = node.args
-            some = lanes
-            for q in conjuncts(p):
-                some = some & q.table if q.op == "lanes" and q.table is not None else some
-            return [(p, lanes), (b, lanes), *([(a, some)] if bool(some.any()) else [])]
-        if node.op in ("krow", "fold"):  # of any lane
-            lanes = np.ones(len(lanes), dtype=bool)
-        inside = node.extra.parts() if node.op == "fold" else ()
-        return [(k, lanes) for k in (*node.kids, *inside)]
 
     def _load(self, node: Node, lanes: Any) -> str | None:
         name = node, lanes.tobytes()

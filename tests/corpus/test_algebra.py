@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ import pytest
 
 from checker import api
 from corpus.campaigns import algebra
-from corpus.campaigns.algebra import Job, judge, pairs
+from corpus.campaigns.algebra import Job, digest_of, judge, pairs, written
 from corpus.campaigns.expressions import OPERATIONS, family, single
+from corpus.load import DATA
 
 
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
@@ -41,3 +43,14 @@ def test_a_false_identity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     merged = [p for p in pairs(single("neg")) if p.fate == "MERGED"]
     assert any("sub.rn.f32 {d}, 0f00000000" in p.spelled for p in merged)
     assert all(p.shown.startswith("static: ") and " of a " in p.shown for p in merged)
+
+
+def test_a_gpu_wrote_the_same_words() -> None:
+    """Digests of what an H200 wrote (`on_device`): the domain `bytes` writes the same."""
+    stored = json.loads((DATA / "expressions_sm_90.json").read_text())
+    assert len(stored) >= 300
+    for name in sorted(stored)[::8]:
+        seed, members = name.rsplit("/", 1)
+        texts = family(seed, int(members))
+        words = [written(api.program_of(text), texts.kinds) for text in texts.texts]
+        assert [w is not None and digest_of(w) for w in words] == stored[name], name

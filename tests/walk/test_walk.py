@@ -467,3 +467,14 @@ def test_variables_of_the_module_are_no_arguments() -> None:
     assert not walked(table(1)).modelled
     proved, _reasons = same(walked(table(1)), walked(table(2)))
     assert not proved
+
+
+def test_lanes_that_nobody_looks_at_decide_nothing() -> None:
+    """Half a warp reads what it hands to all: the other half never wrote its registers."""
+    found = walked(text(
+        "    mul.wide.u32 %rd4, %r2, 4; add.s64 %rd5, %rd1, %rd4; add.s64 %rd8, %rd3, %rd4;\n"
+        "    and.b32 %r9, %r2, 31; setp.lt.u32 %p1, %r9, 16; @%p1 ld.global.b32 %r10, [%rd5];\n"
+        "    shfl.sync.idx.b32 %r11, %r10, 0, 31, -1; mov.b32 %f2, %r11; mov.f32 %f1, 0f00000000;\n"
+        "    setp.gt.f32 %p2, %f2, 0f3F800000; @%p2 ld.global.f32 %f1, [%rd5];\n"
+        "    st.global.f32 [%rd8], %f1;"))
+    assert found.modelled, found.findings

@@ -1,0 +1,37 @@
+"""What a value is made of in some lanes of a block: exchanges lead to other lanes.
+
+In: a node, a mask of lanes. Out: what it is made of, each with the lanes that count there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from checker.tree.logic import conjuncts
+from checker.tree.nodes import Node
+
+__all__ = ["below"]
+
+
+def below(node: Node, lanes: Any) -> list[tuple[Node, Any]]:
+    """Return what a value is made of in some lanes, each with the lanes that count there."""
+    table = node.table
+    if node.op == "gather" and table is not None:
+        there = np.zeros(len(lanes), dtype=bool)
+        there[table[lanes]] = True
+        return [(node.args[0], there)]
+    if node.op == "mux" and table is not None:
+        options = [(a, lanes & (table == i)) for i, a in enumerate(node.args)]
+        return [(a, some) for a, some in options if bool(some.any())]
+    if node.op == "select":
+        p, a, b = node.args
+        some = lanes
+        for q in conjuncts(p):
+            some = some & q.table if q.op == "lanes" and q.table is not None else some
+        return [(p, lanes), (b, lanes), *([(a, some)] if bool(some.any()) else [])]
+    if node.op in ("krow", "fold"):  # of any lane
+        lanes = np.ones(len(lanes), dtype=bool)
+    inside = node.extra.parts() if node.op == "fold" else ()
+    return [(k, lanes) for k in (*node.kids, *inside)]
