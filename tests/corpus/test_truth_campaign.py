@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from checker import api
+from checker import Launch, api
+from checker.api import program_of
+from checker.replay import replay
 from checker.results import KernelInput
 from corpus.campaigns.tally import tally, total
 from corpus.campaigns.truth import (
@@ -156,7 +158,9 @@ def test_static_classes_are_those_of_a_partition_without_launches() -> None:
 
 
 def test_integers_of_the_draws_are_the_launch_facts_of_what_depends_on_data() -> None:
-    jobs = [replace(j, static=False) for j in spread(jobs_of(load_truth("histogram"), 0), 2)]
+    jobs = [replace(j, static=False) for j in jobs_of(load_truth("histogram"), 0)
+            if not replay(program_of(j.text), Launch.from_json(j.launches[1])).usable][:2]
+    assert len({j.text for j in jobs}) == 2
     results = [judge(replace(j, launches=j.launches[1:2], digests=j.digests[1:2])).found
                for j in jobs]
     assert results[0].maps[0]
