@@ -7,6 +7,7 @@ fusion is certain; see the package's docstring for the rules.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -238,7 +239,19 @@ class Pass:
         op = self.ops[index]
         p = _Product(index, packed=self.sites[op.site] > 1)
         width = _WIDTH[mode_of(op).type]
-        pending = [Alias(op.dst[0], 0, False, False, index)]
+        self.follow(index, lambda reader, alias: self._read(p, reader, alias, width))
+        if p.sums and all(isinstance(s, Const) or s in self.computed for s in op.src):
+            p.refuse(UNCERTAIN)  # the product may be a literal by then
+        if p.sums and (op.guard is not None or mode_of(op).saturate):
+            p.refuse(MEASURED)
+        return p
+
+    def follow(self, index: int, read: Callable[[int, Alias], Iterable[Alias]]) -> None:
+        """Follow an operation's result: `read` is told each reader, and says what holds it there.
+
+        What it is told is shaky where the reader may see another value on some path.
+        """
+        pending = [Alias(self.ops[index].dst[0], 0, False, False, index)]
         seen = set()
         while pending:
             alias = pending.pop()
@@ -249,12 +262,7 @@ class Pass:
             alias = replace(alias, shaky=alias.shaky or shaky)
             for reader in readers:
                 if reader in self.alive:
-                    pending += self._read(p, reader, alias, width)
-        if p.sums and all(isinstance(s, Const) or s in self.computed for s in op.src):
-            p.refuse(UNCERTAIN)  # the product may be a literal by then
-        if p.sums and (op.guard is not None or mode_of(op).saturate):
-            p.refuse(MEASURED)
-        return p
+                    pending += read(reader, alias)
 
     def read_by(self, alias: Alias) -> tuple[list[int], bool]:
         """Operations that read an alias; with several definitions, by position where possible."""

@@ -67,28 +67,22 @@ class _Scaling(Pass):
         None where anything else reads it.
         """
         out: list[tuple[int, bool]] = []
-        pending, seen = [Alias(self.ops[index].dst[0], 0, False, False, index)], set()
-        while pending:
-            alias = pending.pop()
-            if alias in seen:
-                continue
-            seen.add(alias)
-            readers, shaky = self.read_by(alias)
-            for reader in readers:
-                op = self.ops[reader]
-                if reader not in self.alive:
-                    continue
-                if op.name == "mov":
-                    pending.append(replace(alias, reg=op.dst[0], at=reader,
-                                           shaky=alias.shaky or shaky or op.guard is not None))
-                elif self._power(reader) is not None:
-                    near = self.chain[reader] == self.chain[index] and reader > index
-                    certain = not (alias.shaky or shaky or self.debug or not (
-                        near or not self.loops) or self.calls[reader] != self.calls[index])
-                    out.append((reader, certain))
-                else:
-                    return None
-        return out
+        others: list[int] = []
+
+        def read(reader: int, alias: Alias) -> list[Alias]:
+            op = self.ops[reader]
+            if op.name == "mov":
+                return [replace(alias, reg=op.dst[0], at=reader,
+                                shaky=alias.shaky or op.guard is not None)]
+            if self._power(reader) is None:
+                others.append(reader)
+            near = self.chain[reader] == self.chain[index] and reader > index
+            out.append((reader, not (alias.shaky or self.debug) and (near or not self.loops)
+                        and self.calls[reader] == self.calls[index]))
+            return []
+
+        self.follow(index, read)
+        return None if others else out
 
     def _power(self, index: int) -> int | None:
         """Return by which power of two an operation multiplies what else it reads."""

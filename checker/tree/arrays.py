@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["every", "some"]
+__all__ = ["every", "is_number", "some"]
 
 
 def every(x: Any) -> bool:
@@ -21,3 +21,8 @@ def every(x: Any) -> bool:
 def some(x: Any) -> bool:
     """Tell whether an entry of an array is true."""
     return bool(np.count_nonzero(x))
+
+
+def is_number(c: Any, value: int) -> bool:
+    """Tell whether a coefficient is this number in all lanes: one that differs by lane is none."""
+    return not isinstance(c, np.ndarray) and bool(c == value)

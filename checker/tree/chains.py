@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.core import FloatMode
+from checker.tree.arrays import is_number
 from checker.tree.hashing import Hash
 from checker.tree.logic import Logic
 from checker.tree.nodes import Node, parameter_name
@@ -198,10 +199,6 @@ def _alike(rewriter: Rewriter, fold: Fold, chain: list[Node], m: int, ratio: int
         chain[i].op == "ffma" and alike(i, operands[i % m][::-1])) for i in range(m, len(chain)))
 
 
-def _is(c: Any, value: int) -> bool:
-    return not isinstance(c, np.ndarray) and bool(c == value)
-
-
 def _same(one: Hash, two: Hash) -> bool:
     return one is two or bool((one == two).all())
 
@@ -227,8 +224,8 @@ class _Beyond:
         forest = self.logic.forest
         sizes = [m for m in self.bound.terms if m and m != (self.counter,)]
         name = parameter_name(sizes[0][0]) if len(sizes) == 1 and len(sizes[0]) == 1 else None
-        if name not in forest.shared or not _is(self.bound.terms[sizes[0]], 1) \
-                or not _is(self.bound.const, -1):
+        if name not in forest.shared or not is_number(self.bound.terms[sizes[0]], 1) \
+                or not is_number(self.bound.const, -1):
             return False
         step = -self.bound.terms[(self.counter,)]
         if (1 << DIVISIBLE_BITS) % step:

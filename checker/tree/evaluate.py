@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.arrays import every, some
+from checker.tree.arrays import every, is_number, some
 from checker.tree.hashing import Hash, finish, hash_ints, key, mix, ordered
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import (
@@ -342,7 +342,7 @@ def comparison_terms(scope: Scope, poly: Poly) -> Terms:
     if not scope.rewriter.forest.shared:
         return found
     names = [parameter_name(m[0]) for m, (f, d) in found.items()
-             if len(m) == 1 and d == 1 and _is(f, 1)]
+             if len(m) == 1 and d == 1 and is_number(f, 1)]
     bound = next((n for n in names if n in scope.rewriter.forest.shared), None)
     step = 1 << MAX_SHARED
     for mono, (factor, den) in found.items():
@@ -357,10 +357,6 @@ def comparison_terms(scope: Scope, poly: Poly) -> Terms:
     if every(first == tested):
         return found
     return _put_literal(scope, found, bound, -1 - first, step.bit_length() - 1)
-
-
-def _is(factor: Any, value: int) -> bool:
-    return not isinstance(factor, np.ndarray) and bool(factor == value)
 
 
 def _whole(mono: tuple[Node, ...]) -> bool:
@@ -404,7 +400,7 @@ def own_group(scope: Scope, found: Terms) -> tuple[str, Any, Any] | None:
             continue
         if len(mono) != 1 or den != 1:
             return None
-        if _is(factor, -1) and pivot is None:
+        if is_number(factor, -1) and pivot is None:
             pivot = scope.rewriter.coordinates.get(mono[0])
         elif size is None:
             size = _size_name(mono[0], factor)
@@ -478,7 +474,7 @@ def moves_with(bound: Poly, address: Poly, size_bytes: int) -> str | None:
     """
     size, v = None, Poly(0, {})
     for mono, c in bound.terms.items():
-        name = parameter_name(mono[0]) if len(mono) == 1 and _is(c, 1) else None
+        name = parameter_name(mono[0]) if len(mono) == 1 and is_number(c, 1) else None
         if name is not None and size is None:
             size = name
         else:
@@ -488,7 +484,7 @@ def moves_with(bound: Poly, address: Poly, size_bytes: int) -> str | None:
     places = [address]
     for mono, c in address.terms.items():
         if len(mono) == 1 and mono[0].op in ("sext", "zext") and mono[0].poly is not None \
-                and _is(c, 1):
+                and is_number(c, 1):
             offset = mono[0].poly
             places.append(Poly(offset.width, {**offset.terms, (): coef_add(
                 offset.const, address.const, offset.width)}))
@@ -594,7 +590,7 @@ class _Substitution:
         literal = self._own(poly.const, poly.width)
         taking = [a for a in widened if (a,) in poly.terms]
         if len(widened) > 1:
-            taking = [a for a in taking if a.op == "zext" and _is(poly.terms[(a,)], 1)]
+            taking = [a for a in taking if a.op == "zext" and is_number(poly.terms[(a,)], 1)]
         if len(taking) == 1 and widened.count(taking[0]) == 1 and not inside:
             literal = self._widened(taking[0], poly.terms[(taking[0],)], literal)
         for atom in widened:
@@ -697,7 +693,8 @@ class _Substitution:
             return False
         (mono, factor), = ((m, f) for m, f in found.items() if m)
         pivot = self.rewriter.coordinates.get(mono[0]) if len(mono) == 1 else None
-        if pivot is None or not _is(factor, 1) or mono[0].high is None or mono[0].high >= 1 << 31:
+        if pivot is None or not is_number(factor, 1) \
+                or mono[0].high is None or mono[0].high >= 1 << 31:
             return False
         return bool(np.all(self.rewriter.offset(pivot, self.scope) + c >= 0))
 
