@@ -16,17 +16,18 @@ of a program with loops, a bound that follows from literals by more than moves.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 
-from checker.contract.literals import computed_literals, known_literals
-from checker.contract.words import DEBUG, MEASURED, TARGETS, UNCERTAIN
+from checker.contract.fusion import Pass
+from checker.contract.literals import known_literals
+from checker.contract.words import MEASURED, TARGETS, UNCERTAIN
 from checker.core import Compare, Const, FloatMode, Op, Program, Source
 
 __all__ = ["saturate"]
 
 #: type -> 1.0 and the sign bit; +0 is 0
 _BITS = {"f32": (0x3F800000, 0x80000000), "f16": (0x3C00, 0x8000)}
+_ONES = {one for one, _sign in _BITS.values()}
 
 #: a comparison of x with a literal under which `p ? x : literal` is the minimum, or the maximum,
 #: that takes a NaN for no number; and the same of `p ? literal : x`
@@ -39,40 +40,21 @@ _MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ltu": "gtu", "leu": 
 def saturate(program: Program) -> Program:
     """Return the program with such pairs as the assembler reads them, its premises extended."""
     names = {op.name for op in program.ops}
-    if not names & {"fmin", "fmax"} and "fcmp" not in names:
+    if "fmin" not in names and not ("select" in names and _ONES & {
+            c.bits for c in (*known_literals(program).values(),
+                             *(s for op in program.ops for s in op.src if isinstance(s, Const)))}):
         return program
-    found = _Clamps(program)
-    ops = tuple(found.read(i) for i in range(len(program.ops)))
-    if not found.premises:
-        return program
-    return replace(program, ops=ops, premises=program.premises | found.premises)
+    return _Clamps(program).run()
 
 
-class _Clamps:
-    def __init__(self, program: Program) -> None:
-        self.program, self.ops = program, program.ops
-        self.writers: dict[int, list[int]] = defaultdict(list)
-        for index, op in enumerate(self.ops):
-            for reg in op.dst:
-                self.writers[reg].append(index)
-        self.known, self.computed = known_literals(program), computed_literals(program)
-        self.block, self.loops = self._blocks()
+class _Clamps(Pass):
+    def run(self) -> Program:
+        """Read every operation, each pair once."""
         self.premises: set[str] = set()
-
-    def _blocks(self) -> tuple[list[int], bool]:
-        """Return the block of each operation, and whether any branch leads back."""
-        starts, loops = {0}, False
-        for index, op in enumerate(self.ops):
-            if op.name in ("branch", "switch", "exit"):
-                targets = op.attr if op.name == "switch" else [op.attr]
-                targets = [] if op.name == "exit" else list(targets)
-                starts |= {index + 1, *targets}
-                loops |= any(t <= index for t in targets)
-        number, out = 0, []
-        for index in range(len(self.ops)):
-            number += index in starts
-            out.append(number)
-        return out, loops
+        ops = tuple(self.read(i) for i in range(len(self.ops)))
+        if not self.premises:
+            return self.program
+        return replace(self.program, ops=ops, premises=self.program.premises | self.premises)
 
     def read(self, index: int) -> Op:
         """Return an operation, saturating if it is the second one of such a pair."""
@@ -102,11 +84,11 @@ class _Clamps:
         if first is None or first[0] != kind or first[1].type != mode.type or first[3] not in bits:
             return op
         x = first[2]
-        near = self.block[at] == self.block[index]
-        stays = isinstance(x, Const) or len(self.writers[x]) == 1 or (
-            near and not any(at <= i < index for i in self.writers[x]))
-        if not (certain and stays and (near or not self.loops)) or (
-                DEBUG in self.program.premises):
+        near = self.chain[at] == self.chain[index]
+        stays = isinstance(x, Const) or (not any(at <= i < index for i in self.writers[x])
+                                         and (near or len(self.writers[x]) == 1))
+        if not (certain and stays and (near or not self.loops)) or self.debug \
+                or self.calls[at] != self.calls[index]:
             self.premises.add(UNCERTAIN)
             return op
         self.premises.add(MEASURED if self.program.target in TARGETS else UNCERTAIN)
@@ -115,9 +97,9 @@ class _Clamps:
 
     def _maker(self, reg: int, index: int) -> int | None:
         """Return the one operation whose result a register holds before operation `index`."""
-        writers = self.writers[reg]
-        if len(writers) != 1:
-            writers = [i for i in writers if i < index and self.block[i] == self.block[index]][-1:]
+        writers = [i for i in self.writers[reg] if i < index]
+        if len(self.writers[reg]) != 1:
+            writers = [i for i in writers if self.chain[i] == self.chain[index]][-1:]
         return writers[0] if writers and self.ops[writers[0]].guard is None else None
 
     def _first(self, source: Source, index: int) -> tuple[int | None, bool]:
@@ -132,13 +114,13 @@ class _Clamps:
             if op.name not in ("mov", "fneg", "extract"):
                 return (None if negative else at), True
             negative ^= op.name == "fneg"
-            behind = self._half(op, at) if op.name == "extract" else op.src[0]
+            behind = self._half_of(op, at) if op.name == "extract" else op.src[0]
             if behind is None:
                 break
             source, index = behind, at
         return None, False
 
-    def _half(self, op: Op, index: int) -> Source | None:
+    def _half_of(self, op: Op, index: int) -> Source | None:
         """Return the half of a word that is read, if the word is made of two halves."""
         word, low = op.src[0], int(op.attr[0])
         while isinstance(word, int):

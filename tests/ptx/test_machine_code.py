@@ -92,6 +92,9 @@ def test_a_maximum_before_the_minimum_means_the_same() -> None:
     "rcp.rn.f32 %f8, 0f3F800000; min.f32 %f10, %f2, %f8; " + MOST,
     "mov.f32 %f10, %f3; @%p1 " + LEAST + MOST,
     ROUND + "min.f32 %f10, %f10, 0f3F800000; st.global.f32 [a+404], %f10; " + LOOP + MOST,
+    # what the minimum was given is another value by then, or the minimum is the last round's
+    ROUND + "min.f32 %f10, %f12, 0f3F800000; ld.global.f32 %f12, [a+404]; " + MOST + LOOP,
+    ROUND + "ld.global.f32 %f12, [a+404]; " + MOST + "min.f32 %f10, %f12, 0f3F800000; " + LOOP,
 ])
 def test_a_clamp_that_may_saturate_is_named(body: str) -> None:
     p = clamped(body)
