@@ -29,7 +29,7 @@ from checker.tree.hashing import (
     ordered,
     unordered,
 )
-from checker.tree.poly import Poly, constant
+from checker.tree.poly import Poly, TooLarge, constant
 
 __all__ = [
     "CAST_BIT", "COMPARE_BIT", "LOW_BITS", "SELECT_BIT", "UNKNOWN_BIT", "Forest", "Fuel", "Hasher",
@@ -553,7 +553,10 @@ class Forest:
         if all(n.op == "lanes" for n in distinct):
             return self.lanes_node(np.choose(table, [n.table for n in distinct]))
         if all(n.op == "int" for n in distinct):
-            return self.number(self.mux_poly(table, [n.poly for n in distinct if n.poly]))
+            try:
+                return self.number(self.mux_poly(table, [n.poly for n in distinct if n.poly]))
+            except TooLarge:
+                pass
         lows, highs = [n.low for n in distinct], [n.high for n in distinct]
         low = None if None in lows else min(x for x in lows if x is not None)
         high = None if None in highs else max(x for x in highs if x is not None)

@@ -155,7 +155,8 @@ class Poly:
 
     def same(self, other: Poly) -> bool:
         """Tell whether two polynomials are one."""
-        return self.width == other.width and not self.sub(other).terms
+        return self.width == other.width and self.terms.keys() == other.terms.keys() and all(
+            np.array_equal(c, other.terms[mono]) for mono, c in self.terms.items())
 
     def range(self) -> tuple[int, int] | None:
         """Return integer bounds of the sum before any wrap, or None where an atom has none."""

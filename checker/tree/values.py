@@ -59,7 +59,10 @@ class Values:
     def _select_poly(self, node: Node, width: int) -> Poly:
         p, a, b = node.args
         if a.op == "int" and b.op == "int":
-            return self.select_poly(p, self.poly(a, width), self.poly(b, width))
+            try:
+                return self.select_poly(p, self.poly(a, width), self.poly(b, width))
+            except TooLarge:
+                pass
         return Poly(width, {(node,): 1})
 
     def node(self, value: Value) -> Node:
@@ -507,7 +510,10 @@ class Values:
         """Return, in lane i, values[table[i]]."""
         if all(isinstance(v, Poly) for v in values) \
                 and not any(_is_data_atom(v) for v in values):
-            return self.forest.mux_poly(table, [v for v in values if isinstance(v, Poly)])
+            try:
+                return self.forest.mux_poly(table, [v for v in values if isinstance(v, Poly)])
+            except TooLarge:
+                pass
         return self.forest.mux(table, [self.node(v) for v in values])
 
     def select(self, p: Node, a: Value, b: Value, width: int) -> Value:

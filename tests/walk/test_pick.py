@@ -1,4 +1,4 @@
-"""Lanes of one warp that write one shared address: what stays is a function of that store."""
+"""What lanes pick: of writes to one shared address the one that stays, of long indices one."""
 
 from __future__ import annotations
 
@@ -63,3 +63,50 @@ def test_a_second_store_needs_a_barrier() -> None:
     assert not walked(both).modelled
     ordered = both.replace("    setp.ge", "    bar.sync 0;\n    setp.ge")
     assert walked(ordered).modelled
+
+
+def _largest(lanes: str = "setp.lt.u32 %p2, %r2, 32;", swap: bool = False, test: str = "ge",
+             first: int = 0) -> str:
+    """out[block, tid] = where the largest of 16 stands, in one of three places by lane.
+
+    The index is a sum of products of choices; of three such sums, the lanes take one or another.
+    """
+    body = "mad.lo.s32 %r4, %r3, 4096, %r2;\n    mul.wide.s32 %rd10, %r4, 4;\n" \
+           "    add.s64 %rd11, %rd1, %rd10;\n"
+    for side in range(3):
+        for j in range(16):
+            at = 64 * (16 * side + j)
+            body += f"    ld.global.f32 %f{j}, [%rd11+{4 * at}];\n    add.s32 %r{10 + j}, %r2, " \
+                    f"{at + first};\n"
+        for step in (8, 4, 2, 1):
+            for j in range(step):
+                body += f"    setp.{test}.f32 %p1, %f{j}, %f{j + step};\n" \
+                        f"    selp.f32 %f{j}, %f{j}, %f{j + step}, %p1;\n" \
+                        f"    selp.b32 %r{10 + j}, %r{10 + j}, %r{10 + j + step}, %p1;\n"
+        body += f"    mov.u32 %r{30 + side}, %r10;\n"
+    one, other = ("%r31", "%r30") if swap else ("%r30", "%r31")
+    return text(body + f"""    {lanes}
+    mov.u32 %r20, {one};
+    @%p2 mov.u32 %r20, {other};
+    setp.lt.u32 %p3, %r2, 16;
+    @%p3 mov.u32 %r20, %r32;
+    mad.lo.s32 %r21, %r3, 64, %r2;
+    mul.wide.s32 %rd12, %r21, 4;
+    add.s64 %rd13, %rd3, %rd12;
+    st.global.u32 [%rd13], %r20;""")
+
+
+def test_lanes_that_take_one_of_three_long_indices() -> None:
+    assert equal(_largest(), _largest("setp.ge.u32 %p2, %r2, 32;", swap=True))
+
+
+@pytest.mark.parametrize("twin", [
+    _largest("setp.lt.u32 %p2, %r2, 31;"),
+    _largest("setp.ge.u32 %p2, %r2, 32;"),
+    _largest(swap=True),
+    _largest(test="gt"),
+    _largest(first=1),
+])
+def test_lanes_that_take_another_of_three_long_indices(twin: str) -> None:
+    assert walked(_largest()).modelled
+    assert not same(walked(_largest()), walked(twin))[0]
