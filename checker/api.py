@@ -58,18 +58,22 @@ LaunchFacts = Launch | Mapping[str, Any]
 Progress = Callable[[int, int], None]
 
 
+# One text may have hundreds of kernels, and is asked about each of them by itself.
+_parsed = lru_cache(maxsize=2)(parse)
+
+
 # --- one kernel -------------------------------------------------------------------------------
 
 
 def kernels_in(text: str, *, isa: str | None = None, file: str = "<text>") -> tuple[str, ...]:
     """Return the names of the kernels (entries) in a text."""
-    return kernel_names(parse(text, isa=isa, file=file))
+    return kernel_names(_parsed(text, isa=isa, file=file), file=file)
 
 
 def program_of(text: str, *, isa: str | None = None, kernel: str | None = None,
                assume: Sequence[str] = (), file: str = "<text>") -> Program:
     """Return the core program of one kernel, as the engines run it; assume: `checker.assume`."""
-    program = contract(lower(parse(text, isa=isa, file=file), kernel, file=file))
+    program = contract(lower(_parsed(text, isa=isa, file=file), kernel, file=file))
     return assumed(program, assume)
 
 

@@ -7,27 +7,41 @@ understands becomes `opaque`; a kernel name that is not in the module is a Usage
 from __future__ import annotations
 
 from checker.core import Program
-from checker.errors import UsageError
+from checker.errors import Diagnostic, InputError, Span, UsageError
 from checker.syntax import Module
 
 __all__ = ["kernel_names", "lower"]
 
+_NO_KERNEL = {"ptx": "a kernel begins with .entry; a library of device functions has none",
+              "gcn": "a kernel has an .amdhsa_kernel block"}
 
-def kernel_names(module: Module) -> tuple[str, ...]:
-    """Return the names of the module's entry functions, in text order."""
-    return tuple(f.name for f in module.functions
-                 if f.is_entry and ".prototype" not in f.attributes)
+
+def kernel_names(module: Module, *, file: str = "<text>") -> tuple[str, ...]:
+    """Return the names of the module's entry functions, in text order.
+
+    Raises InputError where a name has two bodies: no assembler takes that, and which of them a
+    question is about would be a guess.
+    """
+    defined = [f for f in module.functions if ".prototype" not in f.attributes]
+    first = {f.name: f for f in reversed(defined)}
+    twice = [f for f in defined if first[f.name] is not f]
+    if twice:
+        raise InputError([
+            Diagnostic(f"`{f.name}` is defined twice in this text", f.span,
+                       "cut the text where the second copy begins", file) for f in twice])
+    return tuple(f.name for f in defined if f.is_entry)
 
 
 def lower(module: Module, kernel: str | None = None, *, file: str = "<text>") -> Program:
     """Return the Program of one kernel; `kernel` may be left out when there is only one.
 
-    Raises UsageError for a missing or unknown kernel name, InputError for text that no assembler
-    would accept (an undefined label, say).
+    Raises UsageError for a missing or unknown kernel name, InputError for text without a kernel and
+    for text that no assembler would accept (an undefined label, say).
     """
-    names = kernel_names(module)
+    names = kernel_names(module, file=file)
     if not names:
-        raise UsageError(f"{file}: the text has no kernel (entry function)")
+        raise InputError([Diagnostic("the text has no kernel (entry function)", Span(1, 1),
+                                     _NO_KERNEL[module.isa], file)])
     if kernel is None:
         if len(names) > 1:
             raise UsageError(f"{file}: the text has {len(names)} kernels, name one: "

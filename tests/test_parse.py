@@ -34,6 +34,25 @@ def test_other_texts_are_refused(text: str, message: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize(("text", "message", "hint"), [
+    ("        /*0010*/                   S2R R0, SR_TID.X ;\n", "SASS", "cuobjdump -ptx"),
+    ("; ModuleID = 'x'\ndefine void @k() {\n  ret void\n}\n", "LLVM IR", "llc"),
+    ("module {\n  tt.func public @k() {\n  }\n}\n", "MLIR", "Triton's .ptx"),
+    ("#include <cuda.h>\n__global__ void k() {}\n", "CUDA or HIP source", "nvcc -ptx"),
+    ("__kernel void k() {}\n", "OpenCL source", "compile it"),
+    ('{"grid": [1]}\n', "JSON", "--launch"),
+])
+def test_what_is_no_assembly_is_named(text: str, message: str, hint: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        parse(text)
+    assert hint in caught.value.diagnostics[0].hint
+
+
+def test_words_of_other_languages_in_assembly_are_no_obstacle() -> None:
+    comment = "// __global__ void k(); ModuleID\n#include <x>\n"
+    assert parse(comment.splitlines()[0] + "\n" + HEADER + "ret;\n}\n").isa == "ptx"
+
+
 def test_unknown_isa_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="known: ptx, gcn"):
         parse(HEADER, isa="sparc")

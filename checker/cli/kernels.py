@@ -29,7 +29,7 @@ from checker.cli.status import (
     error_json,
     guarded,
 )
-from checker.errors import SamebitsError, UsageError
+from checker.errors import Diagnostic, InputError, SamebitsError, Span, UsageError
 from checker.results import Signature, Verdict
 
 __all__ = ["compare", "coverage", "describe", "sign", "tree"]
@@ -73,9 +73,13 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _load(file: str, isa: str | None, engine: Any) -> Listing:
-    text = sys.stdin.read() if file == "-" else sources.read_text(Path(file))
     name = "<stdin>" if file == "-" else file
+    text = (sources.decoded(sys.stdin.buffer.read(), Path(name)) if file == "-"
+            else sources.read_text(Path(file)))
     entries = engine.kernels_in(text, isa=isa, file=name)
+    if not entries:
+        raise InputError([Diagnostic("the text has no kernel (entry function)", Span(1, 1),
+                                     "a library of device functions alone has none", name)])
     return Listing(name, text, isa, tuple(entries))
 
 
@@ -331,7 +335,7 @@ def coverage(
             "opcodes": {name: {"modelled": row[0], "opaque": row[1]} for name, row in rows},
             "errors": [{"file": name, "message": message} for name, message in errors],
         })
-    else:
+    elif kernels:
         _print_coverage(rows, kernels)
     for _, message in errors:
         print(message, file=sys.stderr)

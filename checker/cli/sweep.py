@@ -148,7 +148,9 @@ def partition(
             with Examiner(store, jobs=workers, limit_seconds=limit) as examiner:
                 answer = cache.partition(inputs, examiner, static=static, progress=progress)
     groups = group_sources(chosen, answer)
-    errors = [*((e.name, e.message) for e in found.errors), *answer.errors]
+    files = {source.input.name: source.file for source in chosen}
+    errors = [*((e.name, e.message) for e in found.errors),
+              *((name, _in_file(message, name, files[name])) for name, message in answer.errors)]
     invariant = _invariance(groups, answer) if batch_invariant else None
     if keep_equal_to is not None:
         _emit(_keep(keep_equal_to, groups, answer), output)
@@ -162,6 +164,12 @@ def partition(
         raise typer.Exit(UNREADABLE)
     proved = invariant is None or all(row["invariant"] for row in invariant)
     raise typer.Exit(EQUAL if proved else UNPROVED)
+
+
+def _in_file(message: str, name: str, file: str) -> str:
+    """A kernel's message with the file in the place of the kernel's name, as an editor takes it."""
+    return "\n".join(file + line[len(name):] if line.startswith(f"{name}:") else line
+                     for line in message.splitlines())
 
 
 @contextmanager
@@ -306,7 +314,7 @@ def _show(
         out.add("")
         total = sum(len(group.sources) for group in groups)
         out.add((f"{total} configurations of {len(groups)} kernels, "
-                 f"{len(answer.classes)} classes", "bold"))
+                 f"{_count(len(answer.classes), 'class')}", "bold"))
     out.print()
 
 
@@ -315,8 +323,9 @@ def _show_group(
 ) -> None:
     apart = group.separation()
     open_ = group.labels.count(None)
-    counted = f"{len(group.sources)} configurations, {_count(len(group.classes), 'class')}"
-    counted += f", {open_} unproved" if open_ else ""
+    counted = ", ".join([
+        _count(len(group.sources), "configuration"), _count(len(group.classes), "class"),
+        *([f"{open_} unproved"] if open_ else [])])
     head: list[str | tuple[str, str]] = [
         (f"{group.kernel} ", "bold"), (f"{group.target}  ", "dim"), counted,
     ]

@@ -8,6 +8,7 @@ parses a kernel: a text with several entries is split by the `kernels_in` that t
 
 from __future__ import annotations
 
+import codecs
 import glob
 import json
 import lzma
@@ -22,7 +23,7 @@ from checker.results import KernelInput
 from checker.sources import caches
 from checker.sources.glance import Source, Sources, Unreadable, headline, readable_name
 
-__all__ = ["ASSEMBLY_SUFFIXES", "load_json", "read", "read_text", "split_entries"]
+__all__ = ["ASSEMBLY_SUFFIXES", "decoded", "load_json", "read", "read_text", "split_entries"]
 
 MOST_UNPACKED = 1 << 30  # bytes of a compressed manifest
 #: suffixes that mark assembly in a folder; a file named outright may have any suffix
@@ -47,9 +48,25 @@ def read_text(path: Path) -> str:
     try:
         data = _unpacked(path) if path.suffix == ".xz" else path.read_bytes()
     except OSError as error:
-        raise _input_error(path, f"cannot read it: {error.strerror or error}") from None
+        hint = "`samebits partition FOLDER` sorts what a folder holds" if path.is_dir() else ""
+        raise _input_error(
+            path, f"cannot read it: {error.strerror or error}", hint=hint) from None
     except (lzma.LZMAError, EOFError) as error:
         raise _input_error(path, f"cannot unpack it: {error}") from None
+    return decoded(data, path)
+
+
+def decoded(data: bytes, path: Path) -> str:
+    """Return a file's bytes as text; raises InputError where they are none.
+
+    A byte order mark says how it is encoded, and goes; without one it is UTF-8, else Latin-1.
+    """
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            try:
+                return data.decode(encoding)
+            except UnicodeDecodeError:
+                break
     data = data.rstrip(b"\0")
     if b"\0" in data[:4096] or data.startswith(b"\x7fELF"):
         raise _input_error(
@@ -60,6 +77,14 @@ def read_text(path: Path) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return data.decode("latin-1")
+
+
+#: byte order marks, and the encodings that read and drop them; UTF-32's begins with UTF-16's
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
+)
 
 
 def _unpacked(path: Path) -> bytes:

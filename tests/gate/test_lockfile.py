@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checker.gate.lockfile import Entry, LockError, config_text, dump, load
@@ -42,6 +42,7 @@ words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Z"
 lines = st.lists(words, min_size=1, max_size=4).map(" ".join)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is slow
 @given(kernel=lines, config=lines, summary=st.one_of(st.just(""), lines))
 def test_any_text_survives(kernel: str, config: str, summary: str) -> None:
     one = entry(kernel, config, summary=summary)

@@ -106,6 +106,22 @@ def test_kernel_choice() -> None:
     with pytest.raises(UsageError, match="no kernel 'c'"):
         lowered(text, "c")
 
+@pytest.mark.parametrize("kind", [".entry", ".func"])
+def test_a_name_with_two_bodies_is_an_error_of_the_text(kind: str) -> None:
+    """Otherwise one of the two would be looked at, and another text be `equal` to half of this."""
+    twice = f"{kind} a() {{ ret; }}\n{kind} a() {{ trap; }}\n"
+    with pytest.raises(InputError, match="defined twice"):
+        lowered(HEAD + ".entry k() { ret; }\n" + twice, "k")
+    with pytest.raises(InputError, match=r":6:.*`a` is defined twice"):
+        kernel_names(parse(HEAD + ".entry k() { ret; }\n" + twice))
+    announced = f"{kind} a();\n{kind} a() {{ ret; }}\n"
+    assert "k" in kernel_names(parse(HEAD + ".entry k() { ret; }\n" + announced))
+
+
+def test_a_text_without_a_kernel_is_an_error_of_the_text() -> None:
+    with pytest.raises(InputError, match="no kernel"):
+        lowered(HEAD + ".func c() { ret; }\n")
+
 
 # --- calls ---
 
