@@ -8,6 +8,7 @@ In: JSON data such as `{"grid": [4, 1, 1], "block": [128, 1, 1], "args": [{"buff
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ DTYPE_BYTES: Mapping[str, int] = {
     "i32": 4, "s32": 4, "u64": 8, "i64": 8, "s64": 8, "b8": 1, "b16": 2, "b32": 4, "b64": 8,
 }
 _ROLES = ("in", "out", "inout", "scratch")
+_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})  # given as numbers; all others as integers
+MOST_VALUES = 1 << 24  # elements of a buffer whose contents are given: what the replay takes
 _SCALAR_BYTES: Mapping[str, int] = {
     "i1": 1, "u1": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8,
     "u64": 8, "f16": 2, "bf16": 2, "f32": 4, "fp32": 4, "f64": 8, "fp64": 8, "b32": 4, "b64": 8,
@@ -121,7 +124,7 @@ class Launch:
         block = None if data.get("block") is None else _dims(data["block"], "block")
         args = tuple(_argument(a, i) for i, a in enumerate(data["args"]))
         shared = data.get("shared")
-        if shared is not None and (not isinstance(shared, int) or shared < 0):
+        if shared is not None and (not isinstance(shared, int) or not 0 <= shared < 1 << 32):
             raise LaunchError("`shared` must be a number of bytes")
         return cls(grid, block, args, shared, dict(data))
 
@@ -174,11 +177,13 @@ class Launch:
         for buffer in self.buffers():
             if buffer.name in seen and seen[buffer.name] != buffer:
                 raise LaunchError(f"buffer {buffer.name} is given twice with different facts")
-            seen[buffer.name] = buffer
-        for buffer in self.buffers():
             if buffer.alias and buffer.alias not in seen:
-                raise LaunchError(f"buffer {buffer.name}: alias names no buffer "
+                raise LaunchError(f"buffer {buffer.name}: alias names no buffer before it: "
                                   f"{buffer.alias!r}")
+            if buffer.alias and not 0 <= buffer.alias_offset < 1 << 40:
+                raise LaunchError(f"buffer {buffer.name}: `alias_offset` must be a number of "
+                                  "bytes")
+            seen[buffer.name] = buffer
 
     def to_json(self) -> dict[str, Any]:
         """Return canonical data: what `digest` covers."""
@@ -205,8 +210,8 @@ def _dims(data: Any, what: str) -> tuple[int, int, int]:
     if not isinstance(data, Sequence) or isinstance(data, str) or not 1 <= len(data) <= 3:
         raise LaunchError(f"`{what}` must be a list of one to three sizes")
     full = [*data, 1, 1][:3]
-    if not all(isinstance(v, int) and not isinstance(v, bool) and v > 0 for v in full):
-        raise LaunchError(f"`{what}` must hold positive integers")
+    if not all(isinstance(v, int) and not isinstance(v, bool) and 0 < v < 1 << 31 for v in full):
+        raise LaunchError(f"`{what}` must hold positive integers below 2^31")
     return (full[0], full[1], full[2])
 
 
@@ -227,16 +232,31 @@ def _argument(data: Any, index: int) -> Argument:
     return _scalar(kinds[0], data[kinds[0]], what)
 
 
+def _integer(data: Mapping[str, Any], key: str, default: int, what: str) -> int:
+    value = data.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << 63:
+        raise LaunchError(f"{what}: `{key}` must be an integer")
+    return value
+
+
+def _integers(data: Mapping[str, Any], key: str, what: str) -> tuple[int, ...]:
+    value = data.get(key)
+    if not isinstance(value, list | tuple) or not all(
+            isinstance(v, int) and not isinstance(v, bool) and abs(v) < 1 << 63 for v in value):
+        raise LaunchError(f"{what}: `{key}` must be a list of integers")
+    return tuple(value)
+
+
 def _buffer(data: Mapping[str, Any], what: str) -> Buffer:
     name = data.get("buffer")
     if not isinstance(name, str) or not name:
         raise LaunchError(f"{what}: `buffer` must be a name")
     what = f"{what} (buffer {name})"
     dtype = data.get("dtype")
-    if dtype not in DTYPE_BYTES:
+    if not isinstance(dtype, str) or dtype not in DTYPE_BYTES:
         raise LaunchError(f"{what}: unknown dtype {dtype!r}; one of {', '.join(DTYPE_BYTES)}")
-    elements = data.get("elements")
-    if not isinstance(elements, int) or isinstance(elements, bool) or elements < 0:
+    elements = _integer(data, "elements", -1, what)
+    if elements < 0:
         raise LaunchError(f"{what}: `elements` must be a count")
     role = data.get("role", "inout")
     if role not in _ROLES:
@@ -244,52 +264,75 @@ def _buffer(data: Mapping[str, Any], what: str) -> Buffer:
     values = data.get("values")
     if values is None and isinstance(data.get("init"), Mapping):
         values = _generate(data["init"], elements, what)
-    if values is not None:
-        if not isinstance(values, Sequence) or len(values) != elements:
-            raise LaunchError(f"{what}: `values` must have {elements} entries")
-        if not all(isinstance(v, int | float) for v in values):
-            raise LaunchError(f"{what}: `values` must be numbers")
-        values = tuple(values)
     alias = data.get("alias") or ""
     if not isinstance(alias, str):
         raise LaunchError(f"{what}: `alias` must name a buffer")
-    return Buffer(name, str(dtype), elements, role, values, alias, int(data.get("alias_offset", 0)))
+    return Buffer(name, dtype, elements, role,
+                  None if values is None else _values(values, dtype, elements, what), alias,
+                  _integer(data, "alias_offset", 0, what))
 
 
-def _generate(init: Mapping[str, Any], elements: int, what: str) -> list[int]:
+def _values(values: Any, dtype: str, elements: int, what: str) -> tuple[int | float, ...]:
+    """Contents as numbers of the buffer's type."""
+    if not isinstance(values, list | tuple) or len(values) != elements:
+        raise LaunchError(f"{what}: `values` must have {elements} entries")
+    if not all(isinstance(v, int | float) for v in values):
+        raise LaunchError(f"{what}: `values` must be numbers")
+    if dtype not in _FLOATS:
+        if not all(isinstance(v, int) for v in values):
+            raise LaunchError(f"{what}: `values` of {dtype} must be integers")
+        bits = 8 * DTYPE_BYTES[dtype]
+        low, high = min(values, default=0), max(values, default=0)
+        if low < -(1 << bits - 1) or high >= 1 << bits:
+            raise LaunchError(f"{what}: {low if low < 0 else high} does not fit {dtype}")
+    else:
+        largest = max(values, key=_size, default=0)
+        try:
+            float_bits(dtype, float(largest))
+        except OverflowError:
+            raise LaunchError(f"{what}: {largest} does not fit {dtype}") from None
+    return tuple(values)
+
+
+def _size(value: float) -> float:
+    """Numbers by size; infinities and NaN, which fit everywhere, are none."""
+    return abs(value) if isinstance(value, int) or math.isfinite(value) else 0
+
+
+def _generate(init: Mapping[str, Any], elements: int, what: str) -> Sequence[int]:
     """Index data by rule: arange [start, step], fill v, modulo [a, b, n], or kind "zeros"."""
+    if elements > MOST_VALUES:
+        raise LaunchError(f"{what}: `init` fills {MOST_VALUES} elements at most")
     if init.get("kind") == "zeros":
         return [0] * elements
     if "fill" in init:
         return [init["fill"]] * elements
     if "arange" in init:
-        start, step = init["arange"]
-        return [start + step * i for i in range(elements)]
-    if "modulo" in init:
-        a, b, n = init["modulo"]
-        return [(a * i + b) % n for i in range(elements)]
-    raise LaunchError(f"{what}: unknown init {sorted(init)}; use fill, arange, modulo or kind "
-                      "zeros")
+        numbers = _integers(init, "arange", what)
+        if len(numbers) == 2:
+            start, step = numbers
+            return [start + step * i for i in range(elements)]
+    elif "modulo" in init:
+        numbers = _integers(init, "modulo", what)
+        if len(numbers) == 3 and numbers[2] > 0:
+            a, b, n = numbers
+            return [(a * i + b) % n for i in range(elements)]
+    raise LaunchError(f"{what}: unknown init {dict(init)}; use fill V, arange [START, STEP], "
+                      "modulo [A, B, N] or kind zeros")
 
 
 def _tensor_map(data: Any, what: str) -> TensorMapArg:
     if not isinstance(data, Mapping):
         raise LaunchError(f"{what}: `tensormap` must be an object")
     buffer = _buffer(data, what)
-    dims = {}
-    for name in ("shape", "strides", "box"):
-        value = data.get(name)
-        if not isinstance(value, Sequence) or not all(isinstance(v, int) for v in value):
-            raise LaunchError(f"{what}: tensor map needs `{name}` as a list of integers")
-        dims[name] = tuple(value)
-    if not len(dims["shape"]) == len(dims["strides"]) == len(dims["box"]) or not 1 <= len(
-            dims["shape"]) <= 5:
+    shape, strides, box = (_integers(data, name, what) for name in ("shape", "strides", "box"))
+    if not len(shape) == len(strides) == len(box) or not 1 <= len(shape) <= 5:
         raise LaunchError(f"{what}: shape, strides and box must have one length from 1 to 5")
-    swizzle = data.get("swizzle", 0)
+    swizzle = _integer(data, "swizzle", 0, what)
     if swizzle not in (0, 32, 64, 128):
         raise LaunchError(f"{what}: swizzle is 0, 32, 64 or 128 bytes")
-    return TensorMapArg(buffer, dims["shape"], dims["strides"], dims["box"], swizzle,
-                        int(data.get("interleave", 0)), bool(data.get("fill_nan", False)))
+    return TensorMapArg(buffer, shape, strides, box, swizzle,
+                        _integer(data, "interleave", 0, what), bool(data.get("fill_nan", False)))
 
 
 def _scalar(kind: str, value: Any, what: str) -> Scalar:
@@ -305,7 +348,10 @@ def _scalar(kind: str, value: Any, what: str) -> Scalar:
         return Scalar(kind, value & ((1 << 8 * size) - 1), size)
     if not isinstance(value, int | float):
         raise LaunchError(f"{what}: {kind} needs a number")
-    return Scalar(kind, float_bits(kind, float(value)), size)
+    try:
+        return Scalar(kind, float_bits(kind, float(value)), size)
+    except OverflowError:
+        raise LaunchError(f"{what}: {value} does not fit {kind}") from None
 
 
 def float_bits(kind: str, value: float) -> int:
