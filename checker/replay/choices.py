@@ -40,6 +40,7 @@ from checker.replay.operands import (
     is_const,
     may_be_minus_zero,
     mode_key,
+    never_subnormal,
     poison,
 )
 
@@ -164,7 +165,7 @@ def _minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
         if quiet is not True:
             loud: HF = (symmetric(key(opkey), a[0], b[0]), poison(a[1], b[1]) | MNZ | QUIET)
             same = (a[0] == b[0]).all(axis=0)
-            if same.any():  # max(x, x) is x with a signalling NaN made quiet
+            if same.any() and mode.denorm == "keep":  # x, a signalling NaN made quiet
                 loud = choose(same, (a[0], a[1] | QUIET), loud)
             if quiet is False or not np.any(quiet):
                 return loud
@@ -181,6 +182,9 @@ def _minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
         facts = (facts & NOT_MNZ) | may_be_minus_zero(a, width) | may_be_minus_zero(b, width)
     out = _make_set(name, replace(mode, nan="num") if mode.nan == "ieee754_2008" else mode, opkey,
                     total, [*const_a, *const_b], facts)
+    if mode.denorm != "keep" and not (mode.type in FLOAT_BITS and never_subnormal(
+            a, FLOAT_BITS[mode.type]) and never_subnormal(b, FLOAT_BITS[mode.type])):
+        return out  # max.ftz(x, x) is x flushed
     same = a[0] == b[0]
     same = same[0] & same[1]
     if same.any():

@@ -49,7 +49,8 @@ def convert(conv: Conv, x: HF) -> HF:
         return x
     h_out, f_out = _convert_hash(conv, x)
     out: HF = (h_out, f_out | QUIET)
-    if conv.dst == "tf32" and conv.src == "f32" and not (conv.saturate or conv.relu):
+    if conv.dst == "tf32" and conv.src == "f32" and not (
+            conv.saturate or conv.relu or conv.satfinite):  # which makes numbers of infinities
         for outer, lanes, _inner in pop_forms(x, "wide "):
             if outer in ("wide f16 f32", "wide bf16 f32"):
                 out = choose(lanes, x, out)
@@ -103,8 +104,9 @@ def _kept(conv: Conv, f: Facts) -> Facts:
 
 
 def _no_flush(conv: Conv) -> bool:
-    """Whether input flushing cannot matter: f16 and fp8 are never subnormal in f32."""
-    return conv.denorm == "keep" or (conv.src in EXACT_PRODUCT and conv.dst == "f32")
+    """Whether flushing cannot matter: f16 and fp8 are never subnormal in f32."""
+    return conv.denorm == "keep" or (conv.denorm != "flush_in" and conv.src in EXACT_PRODUCT
+                                     and conv.dst == "f32")
 
 
 def widen(src: str, dst: str, x: HF) -> HF:

@@ -140,9 +140,13 @@ def combine_all(k: U64, children: list[U64]) -> U64:
 
 
 def symmetric(k: U64, a: U64, b: U64) -> U64:
-    """Hash of an operation whose two children commute: (a+t)(b+t) decides the unordered pair."""
+    """Hash of an operation whose two children commute: a product and a sum decide the pair.
+
+    The product alone would not do: where one factor is even, the top bit of the other is lost, and
+    literals differ in one word only. Their sum goes into the other word.
+    """
     t = _fit(_TSYM, a)
-    return mix((a + t) * (b + t) + _fit(k, a))
+    return mix((a + t) * (b + t) + (a + b)[::-1] + _fit(k, a))
 
 
 def const_hash(bits: U64) -> U64:

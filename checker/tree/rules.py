@@ -216,7 +216,7 @@ class Floats:
         if not plain or mode.denorm != "keep":
             return None
         x = args[0]
-        while (x.op == "fneg" and x.attr == mode.type) or x.op == "fabs":
+        while x.op in ("fneg", "fabs") and x.attr == mode.type:  # not one that flushes
             x = x.args[0]
         bits = self.literal(x)
         if bits is not None:

@@ -23,6 +23,9 @@ def _floats(seed: int) -> np.ndarray:
 
 
 A, B, C = _floats(1), _floats(2), _floats(3)
+FACTS = {"grid": [1, 1, 1], "block": [64, 1, 1], "shared": 4096, "args": [
+    *({"buffer": n, "dtype": "u32", "elements": 64, "role": "in"} for n in "abc"),
+    {"buffer": "out", "dtype": "u32", "elements": 128, "role": "out"}]}
 Model = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -115,6 +118,17 @@ def test_flush_mode_flushes_and_keep_mode_keeps() -> None:
     assert run(text, tiny, mode=192)[0][0] == 0
     changed = ["s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0", *text]
     assert run(changed, tiny, mode=240)[0][0] == 0
+
+
+@pytest.mark.parametrize("keeps", [0, 1, 2])
+def test_a_half_that_is_flushed_is_not_widened_as_it_is(keeps: int) -> None:
+    text = ["v_cvt_f32_f16_e32 v10, v1"]
+    flushes = keeps in (0, 2)  # 1 flushes results, which widened halves never are
+    tiny = np.full(64, 0x00000100, dtype=np.uint32)
+    mode = 48 | keeps << 6
+    assert (run(text, tiny, mode=mode)[0][0] == 0) == flushes
+    maps = [replay(program_of(text, mode=m), FACTS).digest for m in (mode, 240)]
+    assert (maps[0] != maps[1]) == flushes
 
 
 def test_rounding_mode_comes_from_the_mode_register() -> None:
@@ -305,12 +319,9 @@ def test_a_changed_step_is_no_rounding(at: int, text: str) -> None:
 
 
 def test_a_maximum_is_the_same_in_every_rounding_mode() -> None:
-    facts = {"grid": [1, 1, 1], "block": [64, 1, 1], "shared": 4096, "args": [
-        *({"buffer": n, "dtype": "u32", "elements": 64, "role": "in"} for n in "abc"),
-        {"buffer": "out", "dtype": "u32", "elements": 128, "role": "out"}]}
     for text, alike in (("v_max_f32_e32 v10, v1, v2", True), ("v_min_f32_e32 v10, v1, v2", True),
                         ("v_max_f32_e64 v10, v1, v2 clamp", True),
                         ("v_add_f32_e32 v10, v1, v2", False)):
-        maps = {replay(program_of([text], mode=0xF0 | rounding), facts).digest
+        maps = {replay(program_of([text], mode=0xF0 | rounding), FACTS).digest
                 for rounding in range(4)}
         assert (len(maps) == 1) == alike, text

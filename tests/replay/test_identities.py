@@ -238,6 +238,10 @@ DIFFERENT = {
         "add.rn.f32 %f6, %f1, %f5;\nadd.rn.f32 %f9, %f6, %f5;\n" + OUT,
         A + B + "add.rn.sat.f32 %f4, %f2, 0fFF800000;\nex2.approx.f32 %f5, %f4;\n"
         "add.rn.f32 %f9, %f1, %f5;\n" + OUT),
+    "flushed-by-itself": (A + "max.ftz.f32 %f9, %f1, %f1;\n" + OUT,
+                          A + "mov.f32 %f9, %f1;\n" + OUT),
+    "flushed-over-the-bottom": (A + "min.ftz.NaN.f32 %f9, %f1, 0f7F800000;\n" + OUT,
+                                A + "mov.f32 %f9, %f1;\n" + OUT),
     "nan-beside-a-nan": (
         A + B + "setp.nan.f32 %p1, %f1, 0f7FC00000;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
         A + B + "setp.nan.f32 %p1, %f1, %f1;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
@@ -323,6 +327,11 @@ DIFFERENT = {
 }
 
 NARROW_DIFFERENT = {
+    "infinity-made-finite": (
+        HA + "cvt.f32.f16 %f1, %h1;\ncvt.rna.satfinite.tf32.f32 %r9, %f1;\nmov.b32 %f4, %r9;\n"
+        "mul.rn.f32 %f5, %f4, 0f00800000;\ncvt.rn.f16.f32 %h9, %f5;\n" + HOUT,
+        HA + "cvt.f32.f16 %f1, %h1;\nmul.rn.f32 %f5, %f1, 0f00800000;\ncvt.rn.f16.f32 %h9, %f5;\n"
+        + HOUT),
     "f16-fma-through-single": (
         HA + HB + HC + "fma.rn.f16 %h9, %h1, %h2, %h3;\n" + HOUT,
         HA + HB + HC + "cvt.f32.f16 %f1, %h1;\ncvt.f32.f16 %f2, %h2;\ncvt.f32.f16 %f3, %h3;\n"

@@ -198,6 +198,15 @@ def test_extrema_are_sets(kit: Kit) -> None:
     assert kit.op("fmax", a, low) is not a  # a NaN would win over nothing
 
 
+def test_what_flushes_stays_below_what_does_not(kit: Kit) -> None:
+    a = kit.leaf("a")
+    for outer, inner in itertools.product(("fabs", "fneg"), repeat=2):
+        made = kit.op(outer, kit.op(inner, a, mode=FTZ))
+        assert made is not kit.op(outer, a)
+        assert made is not kit.op(outer, kit.op(inner, a))
+        assert made is not a
+
+
 def test_where_is_no_max(kit: Kit) -> None:
     a, b = kit.leaf("a"), kit.leaf("b")
     p = kit.floats.compare(Compare("gt", "f32"), a, b)

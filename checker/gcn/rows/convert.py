@@ -37,7 +37,9 @@ def convert(c: Context, src: str, dst: str) -> None:
         mode = c.result_mode("f32" if wide == "bf16" else wide)
         exact = src[0] in "fb" and _BITS[dst] > _BITS[src]
         rnd = "" if exact else c.result_mode(dst).rnd
-        conv = Conv(_INT.get(src, src), dst, rnd, mode.denorm, saturate=mode.saturate)
+        # "flush" speaks of f32 operands; the result of a half is never subnormal
+        denorm = "flush_in" if (src, mode.denorm) == ("f16", "flush") else mode.denorm
+        conv = Conv(_INT.get(src, src), dst, rnd, denorm, saturate=mode.saturate)
         give(c, c.e.pure("fcvt", _BITS[dst], (value,), conv))
         return
     if c.flag("clamp"):
