@@ -45,6 +45,7 @@ __all__ = [
     "Examined", "by_replay", "classify", "compare", "compare_at", "coverage", "examine",
     "kernels_in", "look_again", "outline", "partition", "program_of", "replay_first",
     "replay_kernel", "sign", "to_sign", "tree_text",
+    "walked",
 ]
 
 # Codes of findings that say "the walk could not", not "the kernel is wrong".
@@ -92,6 +93,14 @@ def _walked(text: str, isa: str | None, kernel: str | None, file: str,
         if at_size is None or result.modelled:
             return result
     return replace(walk(at_size, divisible=divisible), program=program)
+
+
+def walked(text: str, *, isa: str | None = None, kernel: str | None = None,
+           assume: Sequence[str] = (), launch: LaunchFacts | None = None,
+           file: str = "<text>") -> WalkResult:
+    """Return the walk of one kernel that `compare` makes under these options."""
+    facts = None if launch is None else Launch.from_json(launch)
+    return _walked(text, isa, kernel, file, positions(assume, facts), block=_block_of([facts]))
 
 
 def _block_of(launches: Iterable[LaunchFacts | None]) -> Block | None:

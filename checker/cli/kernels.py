@@ -20,6 +20,7 @@ from rich.text import Text
 from checker import sources
 from checker.cache import Cache, open_default
 from checker.cli import render
+from checker.cli.explain import Asked, explain_lines
 from checker.cli.remote import Server, engine_at
 from checker.cli.status import (
     EQUAL,
@@ -206,7 +207,9 @@ def compare(
     if as_json:
         _print_json(_compare_json(text_a.file, text_b.file, verdicts, pairing, overall))
     else:
-        _print_verdicts(text_a, text_b, verdicts, pairing, overall)
+        asked = Asked((text_a.text, text_b.text), (text_a.file, text_b.file),
+                      (text_a.isa, text_b.isa), (facts_a, facts_b), tuple(assume or ()), not server)
+        _print_verdicts(text_a, text_b, verdicts, pairing, overall, asked)
     raise typer.Exit({"equal": EQUAL, "unequal": UNEQUAL}.get(overall, UNPROVED))
 
 
@@ -232,7 +235,8 @@ def _compare_json(
 
 
 def _print_verdicts(
-    a: Listing, b: Listing, verdicts: Sequence[Verdict], pairing: _Pairing, overall: str
+    a: Listing, b: Listing, verdicts: Sequence[Verdict], pairing: _Pairing, overall: str,
+    asked: Asked,
 ) -> None:
     out = render.Lines()
     if len(verdicts) > 1 or pairing.only_a or pairing.only_b:
@@ -247,7 +251,8 @@ def _print_verdicts(
     for index, verdict in enumerate(verdicts):
         if index:
             out.add("")
-        out.extend(render.verdict_lines(verdict, a.file, b.file))
+        out.extend(render.verdict_lines(
+            verdict, a.file, b.file, asked.texts, explain_lines(verdict, asked)))
     out.print()
 
 

@@ -7,6 +7,7 @@ clickable and output can be piped; colour appears on terminals only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -27,6 +28,8 @@ _MEANING = {
     ("unproved", ""): "neither equality nor a difference is proved",
 }
 PLACES = 2  # places shown of one reason, on each side
+CODE = 120  # characters shown of a line of code
+SOURCES = frozenset({".py", ".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp", ".hip", ".cl"})
 SHOWN = 6  # reasons or opaque constructs shown in full; `--json` has all of them
 
 
@@ -57,8 +60,14 @@ def place(file: str, line: int | None, loc: SourceLoc | None) -> str:
     return f"{where} ({loc.file}:{loc.line}:{loc.col})" if loc else where
 
 
-def verdict_lines(verdict: Verdict, file_a: str, file_b: str) -> list[Text]:
-    """The whole answer for a pair."""
+def verdict_lines(
+    verdict: Verdict, file_a: str, file_b: str, texts: tuple[str, str] = ("", ""),
+    more: Iterable[Text] = (),
+) -> list[Text]:
+    """The whole answer for a pair.
+
+    texts: of both files, for the lines that reasons point at. more: what follows the reasons.
+    """
     out = Lines()
     meaning = _MEANING.get((verdict.kind, verdict.basis), "")
     basis = f" ({verdict.basis})" if verdict.basis else ""
@@ -77,7 +86,8 @@ def verdict_lines(verdict: Verdict, file_a: str, file_b: str) -> list[Text]:
         out.add("  " + _witness(verdict.witness))
     if verdict.reasons:
         out.add(("reasons", "bold"))
-        out.extend(_reasons(verdict.reasons, file_a, file_b))
+        out.extend(_reasons(verdict.reasons, file_a, file_b, texts))
+    out.extend(more)
     if verdict.premises:
         out.add(("premises", "bold"))
         out.extend(_premises(verdict.premises))
@@ -95,7 +105,9 @@ def _witness(witness: Witness) -> str:
     )
 
 
-def _reasons(reasons: Sequence[Reason], file_a: str, file_b: str) -> list[Text]:
+def _reasons(
+    reasons: Sequence[Reason], file_a: str, file_b: str, texts: tuple[str, str],
+) -> list[Text]:
     """Each message once, with the first places where it holds on either side."""
     grouped: dict[tuple[str, str], list[Reason]] = {}
     for reason in reasons:
@@ -104,15 +116,33 @@ def _reasons(reasons: Sequence[Reason], file_a: str, file_b: str) -> list[Text]:
     for (code, message), same in list(grouped.items())[:SHOWN]:
         more = f"  ({len(same)} places)" if len(same) > 1 else ""
         out.add("  ", (code, "yellow"), f"  {message}", (more, "dim"))
-        for side, file, places in (
-            ("a", file_a, [(r.line_a, r.loc_a) for r in same]),
-            ("b", file_b, [(r.line_b, r.loc_b) for r in same]),
+        for side, file, text, places in (
+            ("a", file_a, texts[0], [(r.line_a, r.loc_a) for r in same]),
+            ("b", file_b, texts[1], [(r.line_b, r.loc_b) for r in same]),
         ):
             known = [(line, loc) for line, loc in places if line is not None or loc is not None]
             for line, loc in known[:PLACES]:
                 out.add(f"    {side}  ", (place(file, line, loc), "dim"))
+                for code in _code(text, line, loc):
+                    out.add(f"         {code}")
     _more(out, len(grouped))
     return out.lines
+
+
+def _code(text: str, line: int | None, loc: SourceLoc | None) -> Iterable[str]:
+    """The line of assembly, and the line of the kernel's source if it lies where `.loc` says."""
+    lines = text.splitlines() if line else []
+    if line and line <= len(lines) and lines[line - 1].strip():
+        yield lines[line - 1].strip()[:CODE]
+    path = Path(loc.file) if loc else Path()
+    if loc is None or path.suffix not in SOURCES:
+        return
+    try:
+        source = path.read_text(errors="replace").splitlines()
+    except (OSError, ValueError):
+        return
+    if 0 < loc.line <= len(source) and source[loc.line - 1].strip():
+        yield f"{path.name}:{loc.line}  {source[loc.line - 1].strip()[:CODE]}"
 
 
 def _premises(codes: Sequence[str]) -> list[Text]:

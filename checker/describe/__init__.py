@@ -11,28 +11,33 @@ the digest that stands beside them, so that one descriptor means one signature. 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import xxhash
 
 from checker import api
+from checker.describe.differ import Row, differences
 from checker.describe.places import argument
 from checker.describe.reductions import reduction
 from checker.describe.text import lines
 from checker.describe.words import Data, Words
 from checker.tree.confirm import View
 from checker.tree.result import Element, OutputGroup, WalkResult
-from checker.walk import walk
 
-__all__ = ["describe", "descriptor", "lines"]
+__all__ = ["Row", "describe", "descriptor", "differences", "lines"]
 
 KINDS = 2  # kinds of element of one output that get words
 
 
 def descriptor(text: str, *, isa: str | None = None, kernel: str | None = None,
+               assume: Sequence[str] = (), launch: api.LaunchFacts | None = None,
                file: str = "<text>") -> Data:
-    """Return the descriptor of one kernel as plain data; `kernel` where a text has several."""
-    return describe(walk(api.program_of(text, isa=isa, kernel=kernel, file=file)))
+    """Return the descriptor of one kernel as plain data; `kernel` where a text has several.
+
+    assume, launch: as `checker.api.compare` takes them.
+    """
+    return describe(api.walked(text, isa=isa, kernel=kernel, assume=assume, launch=launch,
+                               file=file))
 
 
 def describe(result: WalkResult) -> Data:

@@ -6,7 +6,7 @@ from typing import Any
 
 from checker.describe.words import Data
 
-__all__ = ["lines"]
+__all__ = ["facts", "lines"]
 
 
 def lines(data: Data) -> list[str]:
@@ -20,15 +20,35 @@ def lines(data: Data) -> list[str]:
     if "why" in data:
         return [*out, f"tree {data['tree']}", f"  no words: {data['why']}"]
     for output in data["outputs"]:
-        out += ["", f"{output['kind']} to {output['output']}: {output['kinds']} kind(s) of element"]
+        kinds = "1 kind" if output["kinds"] == 1 else f"{output['kinds']} kinds"
+        out += ["", f"{output['kind']} to {output['output']}: {kinds} of element"]
         for order in output["orders"]:
-            out.append(f"  epilogue  {'; then '.join([order['of'], *order['epilogue']])}")
+            out.append(f"  epilogue  {_epilogue(order)}")
             for reduction in order["reductions"]:
                 out.append(f"  {reduction['name']}  {reduction['kind']}")
                 out += _fields(reduction, "      ")
         if "without_words" in output:
-            out.append(f"  {output['without_words']} more kinds are in the tree's digest only")
+            more = output["without_words"]
+            said = "1 more kind is" if more == 1 else f"{more} more kinds are"
+            out.append(f"  {said} in the tree's digest only")
         out.append(f"  tree {output['tree']}")
+    return out
+
+
+def _epilogue(order: Data) -> str:
+    return "; then ".join([order["of"], *order["epilogue"]])
+
+
+def facts(order: Data) -> dict[str, str]:
+    """What is said of one kind of element: each fact by its place, `R1 sum: cuts`, say."""
+    out = {"epilogue": _epilogue(order)}
+    for reduction in order["reductions"]:
+        name = f"{reduction['name']} {reduction['kind']}"
+        out[name] = "there"
+        for line in _fields(reduction, ""):
+            place, _, value = line.strip().partition(" ")
+            at = f"{name}: {place}"
+            out[at] = f"{out[at]}; {value.strip()}" if at in out else value.strip()
     return out
 
 
