@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.core import Compare, Conv, FloatMode
-from checker.replay.arithmetic import NOT_MNZ, plus_zero, strip_plus_zero
+from checker.replay.arithmetic import NOT_MNZ, magnitude, plus_zero, strip_plus_zero
 from checker.replay.conversions import convert
 from checker.replay.facts import (
     CONC,
@@ -31,7 +31,16 @@ from checker.replay.facts import (
     top_clear,
 )
 from checker.replay.folding import fold_lanes, fold_scalar
-from checker.replay.hashing import U64, combine, combine_all, flip, key, representative, symmetric
+from checker.replay.hashing import (
+    U64,
+    combine,
+    combine_all,
+    const_hash,
+    flip,
+    key,
+    representative,
+    symmetric,
+)
 from checker.replay.ledger import Ledger
 from checker.replay.operands import (
     EXPONENTS,
@@ -249,8 +258,32 @@ def compare(cmp: Compare, a: HF, b: HF, integer: bool) -> HF:
     base, swap, neg = (_INT_BASE if integer else _BASE)[cmp.cond]
     if swap:
         a, b = b, a
-    if base == "nan":
+    if base == "nan":  # of x, -x and |x| all or none are NaN
+        width = FLOAT_BITS[cmp.type]
+        a, b = magnitude(a, width), magnitude(b, width)
         a, b = _unless_number(cmp.type, b, a), _unless_number(cmp.type, a, b)
+    if base in ("lt", "ltu") and not integer:
+        beyond = _beyond_infinity(cmp.type, a, b)
+        if beyond is not False:
+            left = const_hash(np.full((1, 1), neg, dtype=np.uint64)), CONC
+            if base == "ltu":
+                unordered = replace(cmp, cond="num" if neg else "nan")
+                left = compare(unordered, a, b, integer)
+            return choose(beyond, left, _compared(cmp, base, neg, a, b, integer))
+    return _compared(cmp, base, neg, a, b, integer)
+
+
+def _beyond_infinity(type_name: str, a: HF, b: HF) -> Any:
+    """Lanes that ask whether a value is less than -inf, or +inf less than it: False or a mask."""
+    if type_name not in EXPONENTS:
+        return False
+    man, exp = EXPONENTS[type_name]
+    infinity = ((1 << exp) - 1) << man
+    return is_const(a, infinity) | is_const(b, infinity | 1 << (man + exp))
+
+
+def _compared(cmp: Compare, base: str, neg: bool, a: HF, b: HF, integer: bool) -> HF:
+    """A comparison in its base form of operands in their order."""
     if integer and base == "lt" and cmp.type[0] == "s":
         whole = _base_compare(cmp, base, neg, a, b, integer)
         width = int(cmp.type[1:])

@@ -60,6 +60,8 @@ IDENTITIES: Mapping[str, str] = {
     "extremum-by-choice": "a > b ? a : (a is NaN ? a : b) = max.NaN(a, b) where b is never -0, "
     "also with the tests the other way round; a < b likewise min.NaN where a is never -0",
     "nan-beside-a-number": "whether x or a known number is NaN is whether x is",
+    "nan-of-a-magnitude": "whether |x| or -x is NaN is whether x is",
+    "beyond-infinity": "x < -inf and x > +inf never hold; unordered or so is: x is NaN",
     "null-once": "(x + z) + z = x + z where z is a zero or a NaN: 0 * y, 2^(-inf - m)",
     "null-last": "(x + z) + y = (x + y) + z: a rounded sum is -0 only where both addends are",
     "fma-null-product": "fma(0, y, x) = 0 * y + x: the product is exact",
@@ -82,6 +84,7 @@ IDENTITIES: Mapping[str, str] = {
     "mma-in-range": "an integer step that saturates is a sum where bounds show that none leaves "
     "32 bits",
     "one-bit-word": "c ? 1 : 0 is c as a bit; comparing such words compares the bits",
+    "count-of-bits": "popc is the sum of its bits: of a word made of parts, part by part",
     "xor-twice": "x ^ (x ^ y) = y",
     "xor-select": "x ^ (c ? x ^ y : 0) = c ? y : x",
     "mma-step": "the products of one rounding step are an unordered multiset",

@@ -29,7 +29,14 @@ from checker.replay.facts import (
 )
 from checker.replay.hashing import U64, combine, key
 from checker.replay.intbits import signed
-from checker.replay.symbolic import HANDLERS, bounds, const_first, uniform, with_known
+from checker.replay.symbolic import (
+    HANDLERS,
+    bounds,
+    const_first,
+    int_op,
+    uniform,
+    with_known,
+)
 from checker.replay.values import Hash, Pack, V, const, forget, hash_of, merge, ones, split
 
 __all__ = [
@@ -166,7 +173,30 @@ def _imul(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
     return None
 
 
+def _popc(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
+    """Ones are counted part by part, those of a bit by the bit itself: a vote's are a sum."""
+    v = values[0]
+    if not isinstance(v, Pack):
+        return None
+    counts = [int_op("zext", (1, 32), [part], mask, 32) if part.w == 1
+              else int_op("popc", part.w, [part], mask, 32) for part in v.parts]
+    some = [~np.asarray(_known_to_be(0, c)) for c in counts]
+    alone = np.asarray(sum(s.astype(np.int64) for s in some) == 1)
+    total: V = isum(32, [(1, c) for c in counts])
+    if alone.any():  # a sum of one is no sum
+        for count, here in zip(counts, some, strict=True):
+            total = merge(alone & here, count, total)
+    return total
+
+
+def _known_to_be(bits: int, v: V) -> Any:
+    """Lanes in which a value is known to be this word."""
+    h, f = hash_of(v)
+    return conc_mask(f) & (h[1] == np.uint64(bits))
+
+
 HANDLERS.update({
+    "popc": _popc,
     "iadd": _iadd,
     "isub": _isub,
     "ineg": _ineg,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from checker.arith.formats import FORMATS
 from checker.arith.ops import apply
 from checker.core import Approx, Compare, Conv, FloatMode
 from checker.tree.nodes import Forest, Node
@@ -74,6 +75,10 @@ RULES: dict[str, Rule] = {r.name: r for r in (
     Rule("widen-extremum", "widen(max(a, b)) = max(widen(a), widen(b))",
          "exact widening, one NaN mode, no flush",
          "widening keeps order, the order of zeros and which operands are NaN"),
+    Rule("nan-test", "isnan(-x) = isnan(|x|) = isnan(x); isnan(x, c) = isnan(x, x)",
+         "c a literal that is no NaN", "only the sign bit differs, and c is no NaN"),
+    Rule("beyond-infinity", "x < -inf = x > inf = false; x >= -inf = x <= inf = not isnan(x)",
+         "any mode", "no number is beyond an infinity"),
     Rule("literal", "an operation on literals is its result", "no NaN results",
          "computed with the same arithmetic as the replay"),
     Rule("sign-bit", "x ^ sign = -x; x & ~sign = |x|", "any", "bits"),
@@ -447,6 +452,9 @@ class Floats:
     def compare(self, attr: Compare, a: Node, b: Node) -> Node:
         """Return a float comparison; `a > b` is `b < a`, and a negated one its complement."""
         cond, kind = attr.cond, attr.type
+        if cond in ("nan", "num"):
+            a, b = self._unsigned_all(a, kind), self._unsigned_all(b, kind)
+            a, b = (b if self._is_number(a, kind) else a), (a if self._is_number(b, kind) else b)
         if cond in ("gt", "ge", "gtu", "geu"):
             cond = {"gt": "lt", "ge": "le", "gtu": "ltu", "geu": "leu"}[cond]
             a, b = b, a
@@ -456,13 +464,37 @@ class Floats:
             base, swap = flipped[cond]
             if swap:
                 a, b = b, a
-            inner = self._comparison(base, f"{kind}.{attr.denorm}", a, b)
+            inner = self._comparison(base, attr, a, b)
+            if inner is self.forest.false:
+                return self.forest.true
             return self.forest.make("not", width=1, args=(inner,))
-        return self._comparison(cond, f"{kind}.{attr.denorm}", a, b)
+        return self._comparison(cond, attr, a, b)
 
-    def _comparison(self, cond: str, text: str, a: Node, b: Node) -> Node:
+    def _unsigned_all(self, x: Node, kind: str) -> Node:
+        """Strip what changes the sign alone: `nan-test`."""
+        while x.op in ("fneg", "fabs") and x.attr == kind:
+            self.used.add("nan-test")
+            x = x.args[0]
+        return x
+
+    def _is_number(self, x: Node, kind: str) -> bool:
+        """Tell whether x is a literal that is no NaN."""
+        bits, fmt = self.literal(x), FORMATS.get(kind)
+        if bits is None or fmt is None or fmt.inf is None or kind not in SIGN:
+            return False
+        return bits & (SIGN[kind] - 1) <= fmt.inf
+
+    def _comparison(self, cond: str, attr: Compare, a: Node, b: Node) -> Node:
+        kind, sides = attr.type, (("lt", a, b), ("le", b, a))
+        for base, high, low in sides if kind in SIGN else ():
+            infinity = FORMATS[kind].inf or 0
+            if cond == base and (self.literal(high) == infinity
+                                 or self.literal(low) == infinity | SIGN[kind]):
+                self.used.add("beyond-infinity")
+                return self.forest.false if cond == "lt" else self.compare(
+                    replace(attr, cond="num"), a, b)
         op = "fcmp_sym" if cond in ("eq", "ne", "num") else "fcmp"
-        return self.forest.make(op, f"{cond}.{text}", width=1, args=(a, b))
+        return self.forest.make(op, f"{cond}.{kind}.{attr.denorm}", width=1, args=(a, b))
 
 
 def _fits_half(bits: int) -> bool:

@@ -62,6 +62,7 @@ class Job:
     deterministic: bool
     draws: int
     static: bool = True
+    values: bool = False  # replay with the integers of each draw as launch facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Found:
     static_class: the class that a partition without launches puts it in, second look included;
     empty: none but its own. defect: a replay found a race or another defect: such a kernel is equal
     to nothing. part: which part of its class of bytes witnesses put it in
-    (``corpus.campaigns.excess``).
+    (``corpus.campaigns.excess``). by_values: a map holds for the integers of the draws only.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Found:
     defect: bool = False
     part: int = 0
     static_class: str = ""
+    by_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,26 +144,30 @@ def judge(job: Job) -> Judged:
         examined = api.examine(_kernel(job), static=True) if job.static else None
         static_ms = (time.perf_counter() - start) * 1e3
         program = api.program_of(job.text, isa=job.isa)
-        start, maps, reasons, defect = time.perf_counter(), [], [], False
+        start, maps, reasons, defect, by_values = time.perf_counter(), [], [], False, False
         for at, facts in enumerate(job.launches):
             result = replay(program, Launch.from_json(facts))
             digest_at = result.digest if result.usable else ""
-            if result.unsupported is not None and result.unsupported.code == "data-dependent":
+            refused = result.unsupported is not None and result.unsupported.code
+            if refused == "data-dependent" or (job.values and result.usable):
+                plain = digest_at
                 result, digest_at = _by_values(program, facts, at, result,
                                               len(job.digests[at]))
+                digest_at = digest_at or plain
+                by_values |= digest_at != plain
             reasons += [f"{r.code}: {r.message}" for r in result.reasons()]
             if result.nondeterministic:
                 reasons.append("nondeterministic")
             defect |= bool(result.findings)
             maps.append(digest_at)
         launch_ms = (time.perf_counter() - start) * 1e3 / max(1, len(job.launches))
-        right, wrong, refused = _bytes(program, job) if job.draws and all(maps) else (0, (), "")
+        right, wrong, why_not = _bytes(program, job) if job.draws and all(maps) else (0, (), "")
     except SamebitsError as error:
         return Judged(silent(job, f"error: {error}", moved))
     found = Found(job.name, job.producer, job.family, job.group, "", False, tuple(maps),
                   tuple(sorted(result.premises)), _worst_first(reasons),
-                  job.text.count("\n"), static_ms, launch_ms, right, wrong, refused, moved,
-                  defect)
+                  job.text.count("\n"), static_ms, launch_ms, right, wrong, why_not, moved,
+                  defect, by_values=by_values)
     if examined is None:
         return Judged(found)
     signed = examined.signature
@@ -179,6 +185,24 @@ def _worst_first(reasons: list[str]) -> tuple[str, ...]:
 
 def _kernel(job: Job, name: str = "") -> KernelInput:
     return KernelInput(name or job.name, job.text, job.isa, launches=job.launches)
+
+
+def by_one_basis(jobs: Sequence[Job], judged: Sequence[Judged], workers: int) -> list[Judged]:
+    """Judge anew, by values, what is in a group with kernels whose maps hold for values only.
+
+    A histogram by atomics has no map without the values of its integers; one by votes has, and the
+    two maps say different things.
+    """
+    groups = {j.group for j, one in zip(jobs, judged, strict=True) if one.found.by_values}
+    again = [replace(job, values=True, static=False, draws=0)
+             for job, one in zip(jobs, judged, strict=True)
+             if job.group in groups and all(one.found.maps) and not one.found.by_values]
+    maps = {(job.name, job.producer): one.found.maps
+            for job, one in run_all(judge, again, workers, seconds=300)
+            if not isinstance(one, Lost)}
+    return [replace(one, found=replace(one.found, maps=found, by_values=True))
+            if (found := maps.get((job.name, job.producer))) and all(found) else one
+            for job, one in zip(jobs, judged, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +339,7 @@ def measure(count: int, only: str, workers: int | None, draws: int, *, bytes_eve
             bar.advance(shown)
             if time.monotonic() - start > seconds:
                 break
-    found = static_classes(jobs, judged, workers)
+    found = static_classes(jobs, by_one_basis(jobs, judged, workers), workers)
     if out is not None:
         write_lines(out, [asdict(one) for one in found], 6)
     return tally(jobs, found)

@@ -15,6 +15,7 @@ from corpus.campaigns.truth import (
     Job,
     Judged,
     _worst_first,
+    by_one_basis,
     jobs_of,
     judge,
     recall,
@@ -165,3 +166,18 @@ def test_integers_of_the_draws_are_the_launch_facts_of_what_depends_on_data() ->
                for j in jobs]
     assert results[0].maps[0]
     assert results[0].maps == results[1].maps
+
+
+def test_a_map_without_values_is_compared_by_values_where_another_kernel_needs_them() -> None:
+    jobs = [replace(j, static=False, launches=j.launches[1:2],
+                    digests=tuple(d[:1] for d in j.digests[1:2]))
+            for j in jobs_of(load_truth("histogram"), 0)]
+    usable = [replay(program_of(j.text), Launch.from_json(j.launches[0])).usable for j in jobs]
+    chosen = [jobs[usable.index(True)], jobs[usable.index(False)]]
+    votes, atomics = judged = [judge(j) for j in chosen]
+    assert (votes.found.by_values, atomics.found.by_values) == (False, True)
+    assert votes.found.maps != atomics.found.maps
+    again = by_one_basis(chosen, judged, 1)
+    assert again[0].found.by_values
+    assert again[0].found.maps == again[1].found.maps == atomics.found.maps
+    assert by_one_basis(chosen[:1], judged[:1], 1) == judged[:1]

@@ -36,6 +36,17 @@ def _chosen(order: str, nan: str = "%f4, %f4", first: str = "order") -> str:
     return tests + f"selp.f32 %f6, %f4, %f5, {one};\nselp.f32 %f9, %f4, %f6, {two};\n" + OUT
 
 
+VOTE = "setp.gt.f32 %p1, %f1, %f2;\nvote.sync.ballot.b32 %r9, %p1, -1;\n"
+WHOLE = "cvt.rn.f32.u32 %f9, %r10;\n" + OUT
+
+
+def _counted(test: str = "gt") -> str:
+    """How many lanes of a warp pass a test, by a butterfly of sums."""
+    steps = "".join(f"shfl.sync.bfly.b32 %r11, %r10, {d}, 31, -1;\nadd.s32 %r10, %r10, %r11;\n"
+                    for d in (16, 8, 4, 2, 1))
+    return f"setp.{test}.f32 %p1, %f1, %f2;\nselp.b32 %r10, 1, 0, %p1;\n" + steps
+
+
 WIDE = "cvt.f64.f32 %fd1, %f1;\ncvt.f64.f32 %fd2, %f2;\n"
 SQUARE = "mul.rn.f64 %fd3, %fd1, %fd1;\nmul.rn.f64 %fd4, %fd3, %fd3;\nneg.f64 %fd5, %fd4;\n"
 EQUAL = {
@@ -108,6 +119,36 @@ EQUAL = {
     "nan-beside-a-number": (
         A + B + "setp.nan.f32 %p1, %f1, 0f3F800000;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
         A + B + "setp.nan.f32 %p1, %f1, %f1;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
+    "count-of-bits": (A + B + VOTE + "popc.b32 %r10, %r9;\n" + WHOLE,
+                      A + B + _counted() + WHOLE),
+    "count-of-bits, in parts": (  # the warp's two halves, by masks
+        A + B + VOTE + "and.b32 %r11, %r9, 0xffff;\npopc.b32 %r10, %r11;\n"
+        "shr.u32 %r11, %r9, 16;\npopc.b32 %r12, %r11;\nadd.s32 %r10, %r12, %r10;\n" + WHOLE,
+        A + B + VOTE + "popc.b32 %r10, %r9;\n" + WHOLE),
+    "count-of-bits, of one": (
+        A + B + VOTE + "and.b32 %r11, %r9, 16;\npopc.b32 %r10, %r11;\n" + WHOLE,
+        A + B + VOTE + "bfe.u32 %r10, %r9, 4, 1;\n" + WHOLE),
+    "nan-of-a-magnitude": (
+        A + B + "abs.f32 %f4, %f1;\nsetp.nan.f32 %p1, %f4, %f4;\nselp.f32 %f9, %f2, %f1, %p1;\n"
+        + OUT,
+        A + B + "setp.nan.f32 %p1, %f1, %f1;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
+    "nan-of-a-magnitude, of -x": (
+        A + B + "neg.f32 %f4, %f1;\nsetp.num.f32 %p1, %f4, %f2;\nselp.f32 %f9, %f2, %f1, %p1;\n"
+        + OUT,
+        A + B + "abs.f32 %f4, %f2;\nsetp.num.f32 %p1, %f1, %f4;\nselp.f32 %f9, %f2, %f1, %p1;\n"
+        + OUT),
+    "nan-of-a-magnitude, in a maximum": (
+        A + B + ABS + _chosen("gt", "%f1, %f1"),
+        A + B + ABS + "max.NaN.f32 %f9, %f5, %f4;\n" + OUT),
+    "beyond-infinity": (
+        A + "mov.f32 %f4, 0fFF800000;\nsetp.gt.f32 %p1, %f4, %f1;\nselp.f32 %f5, %f4, %f1, %p1;\n"
+        "setp.lt.f32 %p1, 0f7F800000, %f5;\nselp.f32 %f9, %f4, %f5, %p1;\n" + OUT,
+        A + "mov.f32 %f9, %f1;\n" + OUT),
+    "beyond-infinity, or unordered": (
+        A + B + "setp.ltu.f32 %p1, %f1, 0fFF800000;\nselp.f32 %f9, %f2, %f1, %p1;\n"
+        "setp.le.f32 %p1, %f2, 0f7F800000;\nselp.f32 %f9, %f9, %f1, %p1;\n" + OUT,
+        A + B + "setp.nan.f32 %p1, %f1, %f1;\nselp.f32 %f9, %f2, %f1, %p1;\n"
+        "setp.num.f32 %p1, %f2, %f2;\nselp.f32 %f9, %f9, %f1, %p1;\n" + OUT),
     "extremum-by-choice, min": (A + B + ABS + _chosen("lt"),
                                 A + B + ABS + "min.NaN.f32 %f9, %f5, %f4;\n" + OUT),
     "null-once": (A + B + NULL + "add.rn.f32 %f5, %f1, %f4;\nadd.rn.f32 %f9, %f5, %f4;\n" + OUT,
@@ -248,6 +289,37 @@ DIFFERENT = {
     "nan-beside-another": (
         A + B + "setp.nan.f32 %p1, %f1, %f2;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
         A + B + "setp.nan.f32 %p1, %f1, %f1;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
+    "count-without-a-lane": (
+        A + B + VOTE + "and.b32 %r9, %r9, 0x7fffffff;\npopc.b32 %r10, %r9;\n" + WHOLE,
+        A + B + VOTE + "popc.b32 %r10, %r9;\n" + WHOLE),
+    "count-of-another-test": (A + B + VOTE + "popc.b32 %r10, %r9;\n" + WHOLE,
+                              A + B + _counted("ge") + WHOLE),
+    "count-of-zeros": (A + B + VOTE + "not.b32 %r9, %r9;\npopc.b32 %r10, %r9;\n" + WHOLE,
+                       A + B + VOTE + "popc.b32 %r10, %r9;\n" + WHOLE),
+    "a-vote-is-no-count": (  # the lowest bit that is set
+        A + B + VOTE + "neg.s32 %r10, %r9;\nand.b32 %r10, %r10, %r9;\npopc.b32 %r10, %r10;\n"
+        + WHOLE,
+        A + B + VOTE + "popc.b32 %r10, %r9;\n" + WHOLE),
+    "at-infinity": (
+        A + B + "setp.le.f32 %p1, %f1, 0fFF800000;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
+        A + B + "mov.f32 %f9, %f1;\n" + OUT),
+    "below-plus-infinity": (
+        A + B + "setp.lt.f32 %p1, %f1, 0f7F800000;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
+        A + B + "mov.f32 %f9, %f1;\n" + OUT),
+    "below-the-least-number": (
+        A + B + "setp.lt.f32 %p1, %f1, 0fFF7FFFFF;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
+        A + B + "mov.f32 %f9, %f1;\n" + OUT),
+    "beyond-infinity-or-unordered": (
+        A + B + "setp.ltu.f32 %p1, %f1, 0fFF800000;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
+        A + B + "mov.f32 %f9, %f1;\n" + OUT),
+    "nan-of-a-difference": (  # inf - inf
+        A + B + "sub.rn.f32 %f4, %f1, %f1;\nsetp.nan.f32 %p1, %f4, %f4;\n"
+        "selp.f32 %f9, %f2, %f1, %p1;\n" + OUT,
+        A + B + "setp.nan.f32 %p1, %f1, %f1;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
+    "equal-to-a-magnitude": (
+        A + B + "abs.f32 %f4, %f1;\nsetp.eq.f32 %p1, %f4, %f1;\nselp.f32 %f9, %f2, %f1, %p1;\n"
+        + OUT,
+        A + B + "setp.eq.f32 %p1, %f1, %f1;\nselp.f32 %f9, %f2, %f1, %p1;\n" + OUT),
     "choice-by-place-of-zeros": (  # +0 and -0: the second
         A + B + "mov.f32 %f4, %f1;\nmov.f32 %f5, %f2;\n" + _chosen("gt"),
         A + B + "max.NaN.f32 %f9, %f2, %f1;\n" + OUT),

@@ -224,6 +224,43 @@ def test_comparisons(kit: Kit) -> None:
     assert cmp(Compare("ne", "f32"), a, b) is not kit.logic.negate(cmp(Compare("eq", "f32"), a, b))
 
 
+@pytest.mark.parametrize("cond", ["nan", "num"])
+def test_tests_for_nan(kit: Kit, cond: str) -> None:
+    a, b = kit.leaf("a"), kit.leaf("b")
+
+    def test(x: Node, y: Node, kind: str = "f32") -> Node:
+        return kit.floats.compare(Compare(cond, kind), x, y)
+
+    minus, size = kit.op("fneg", a), kit.op("fabs", a)
+    assert test(minus, minus) is test(size, size) is test(a, a)
+    assert test(size, b) is test(b, minus)
+    assert test(a, kit.lit(1.0)) is test(kit.lit(np.inf), size) is test(a, a)
+    other = kit.op("fsub", a, b)
+    for x, y in ((a, b), (a, kit.lit(np.nan)), (other, other)):
+        assert test(x, y) is not test(a, a)
+    assert test(kit.op("fabs", a, mode=FTZ), a) is not test(a, a)  # kept as it is written
+    less = kit.floats.compare(Compare("lt", "f32"), size, b)
+    assert less is not kit.floats.compare(Compare("lt", "f32"), a, b)
+
+
+def test_nothing_is_beyond_an_infinity(kit: Kit) -> None:
+    a, top, low = kit.leaf("a"), kit.lit(np.inf), kit.lit(-np.inf)
+
+    def test(cond: str, x: Node, y: Node) -> Node:
+        return kit.floats.compare(Compare(cond, "f32"), x, y)
+
+    for x, y in ((a, low), (top, a)):
+        assert test("lt", x, y) is test("gt", y, x) is kit.forest.false
+        assert test("geu", x, y) is kit.forest.true
+        assert test("ge", x, y) is test("num", a, a)
+        assert test("ltu", x, y) is test("nan", a, a)
+    for near in (test("le", a, low), test("lt", low, a), test("lt", a, top), test("gt", a, low),
+                 test("lt", a, kit.lit(float(np.finfo(np.float32).min)))):
+        assert near not in (kit.forest.false, kit.forest.true, test("num", a, a))
+    half = kit.forest.literal(32, 0x7C00)  # an infinity of f16 only
+    assert test("lt", half, a) is not kit.forest.false
+
+
 def test_conversions(kit: Kit) -> None:
     h, a = kit.leaf("h", 16), kit.leaf("a")
     up, down = Conv("f16", "f32"), Conv("f32", "f16", "rn")
