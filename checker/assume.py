@@ -15,11 +15,16 @@ from dataclasses import replace
 from checker.core import Program
 from checker.errors import UsageError
 from checker.launch import Argument, Buffer, Launch, Scalar, TensorMapArg, float_bits
+from checker.results import Reason
 
-__all__ = ["assumed", "block_code", "contradicted", "positions", "sized"]
+__all__ = [
+    "assumed", "block_code", "block_premises", "broken_premises", "contradicted", "multiple",
+    "other_premises", "positions", "sized",
+]
 
 Block = tuple[int, int, int]
 
+_DIVISIBLE = re.compile(r"divisible:arg(\d+(?:,\d+)*)%(\d+)")
 _FORM = re.compile(r"pow2:([\w.$]+(?:,[\w.$]+)*)")
 _BLOCK = re.compile(r"block:([1-9]\d{0,3})(?:x([1-9]\d{0,3}))?(?:x([1-9]\d{0,3}))?")
 
@@ -82,6 +87,39 @@ def contradicted(code: str, launch: Launch) -> str:
     return ""
 
 
+def broken_premises(premises: Iterable[str], *launches: Launch | None) -> list[Reason]:
+    """Premises that the launch facts contradict, each launch or two of them (`same-grid`)."""
+    broken = []
+    codes = sorted(premises)
+    known = [launch for launch in launches if launch is not None]
+    for code, shapes in (("same-grid", {x.grid for x in known}),
+                         ("same-block", {x.block for x in known})):
+        if code in codes and len(shapes) > 1:
+            broken.append(Reason("premise", f"the launch facts contradict {code}"))
+    for launch in known:
+        for code in codes:
+            why = contradicted(code, launch)
+            if why:
+                broken.append(Reason("premise", f"the launch facts contradict {code}: {why}"))
+    return broken
+
+
+def block_premises(premises: Iterable[str]) -> set[str]:
+    """The block sizes that a kernel was walked at, as premises."""
+    return {code for code in premises if code.startswith("block:")}
+
+
+def other_premises(premises: Iterable[str]) -> set[str]:
+    """The premises that both launches must keep: each kernel has a block size of its own."""
+    return set(premises) - block_premises(premises)
+
+
+def multiple(code: str) -> tuple[tuple[int, ...], int] | None:
+    """The arguments that a premise `divisible` names, and what divides them; None: another one."""
+    hit = _DIVISIBLE.fullmatch(code)
+    return (tuple(map(int, hit[1].split(","))), int(hit[2])) if hit else None
+
+
 def _no_power_of_two(code: str, launch: Launch) -> str:
     for name in _names(code):
         index = int(name.removeprefix("arg"))
@@ -130,7 +168,7 @@ def _number(args: Sequence[Argument], index: int) -> int | None:
 
 
 _CHECKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Sequence[Argument]], str]], ...] = (
-    (re.compile(r"divisible:arg(\d+(?:,\d+)*)%(\d+)"), _no_multiple),
+    (_DIVISIBLE, _no_multiple),
     (re.compile(r"tensor-ends:arg(\d+)(?:\.size(\d+))?<=arg(\d+)"), _too_long),
     (re.compile(r"tensor-fill:arg(\d+)=0"), _filled),
 )

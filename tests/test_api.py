@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from checker import KernelInput, api, compare, partition
+from checker import KernelInput, compare, partition
 from checker.api import Examined, by_replay, examine
 from tests.kernels import elementwise, ptx
 
+EXAMPLES = Path(__file__).resolve().parents[1] / "corpus" / "examples"
 SUM = "add.rn.f32 %f9, %f1, %f2;"
 MUS = "add.rn.f32 %f9, %f2, %f1;"
 STRIDED = """
@@ -93,13 +96,28 @@ def test_small_launches_are_replayed_and_nothing_is_signed(monkeypatch: pytest.M
     signed = partition(sweep, static=True)
     assert [(c.members, c.basis) for c in signed.classes] == [
         (("a", "b", "c"), "static"), (("other",), "static")]
-    monkeypatch.setattr(api, "walk", None)
+    monkeypatch.setattr("checker.kernel.walk", None)
     found = partition(sweep)
     assert [c.members for c in found.classes] == [("a", "b", "c"), ("other",)]
     assert [c.basis for c in found.classes] == ["launch", "launch"]
     assert all("launch" in c.premises for c in found.classes)
     assert all(c.signature.startswith("sb1l-") for c in found.classes)
     assert found.separating_knobs == signed.separating_knobs
+
+
+def test_one_program_at_two_grids_is_no_class_of_these_launches() -> None:
+    """At half the grid half of the elements are written: a replay is not shared between the two."""
+    text = (EXAMPLES / "scale_after.ptx").read_text()
+    facts = json.loads((EXAMPLES / "scale.launch.json").read_text())
+    whole = KernelInput("whole", text, launches=(facts,))
+    half = KernelInput("half", text, launches=({**facts, "grid": [16, 1, 1]},))
+    for sweep in ([whole, half], [half, whole]):
+        found = partition(sweep)
+        assert len(found.classes) == 2
+        assert {c.basis for c in found.classes} == {"launch"}
+        signed = partition(sweep, static=True)
+        assert len(signed.classes) == 1
+        assert "grid-covers" in signed.classes[0].premises
 
 
 def test_where_the_replay_cannot_answer_signatures_do() -> None:

@@ -8,7 +8,7 @@ agree; `$launch K` lines are ignored when launch facts are given.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
@@ -137,9 +137,23 @@ def examine(kernel: KernelInput, *, known: Any = None) -> Examined:
     return Examined(kernel.name, signature.text, "static", signature)
 
 
-def replay_first(kernel: KernelInput) -> bool:
-    """The toy engine has one way to examine."""
-    return False
+def rounds(
+    kernels: Iterable[KernelInput], ask: Any, *, ahead: Any = None, replay_only: bool = False,
+    static: bool = False, progress: Any = None,
+) -> Partition:
+    """One round: the toy engine has one way to examine."""
+    from checker import api
+
+    inputs = list(kernels)
+    for kernel in inputs:
+        ahead(kernel, replay_only, ())
+    found = []
+    for number, kernel in enumerate(inputs, 1):
+        found.append((kernel, ask(kernel, replay_only, ())))
+        if progress is not None:
+            progress(number, len(inputs))
+    return api.classify([(k, e) for k, e in found if not isinstance(e, str)],
+                        [(k.name, e) for k, e in found if isinstance(e, str)])
 
 
 def classify(
@@ -182,6 +196,6 @@ def module() -> ModuleType:
     toy = ModuleType("checker.api")
     toy.LIMITS = frozenset({"fuel", "unmodelled"})  # type: ignore[attr-defined]
     for function in (kernels_in, sign, compare, Examined, examine, classify, tree_text, coverage,
-                     replay_first):
+                     rounds):
         setattr(toy, function.__name__, function)
     return toy

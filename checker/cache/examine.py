@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -225,29 +226,9 @@ def partition(
     """`checker.api.partition` over an examiner; replay_only: at the launches, without the walk."""
     from checker import api
 
-    inputs = list(kernels)
-    found: list[Any] = [None] * len(inputs)
-    only = [replay_only or bool(k.launches and not static and api.replay_first(k)) for k in inputs]
-    for kernel, replayed in zip(inputs, only, strict=True):
-        examiner.submit(kernel, replayed)
-    for number, kernel in enumerate(inputs):
-        found[number] = _answer(examiner, kernel, only[number])
-        if progress is not None:
-            progress(number + 1, len(inputs))
-    again = api.to_sign(found) if any(only) and not replay_only else []
-    for number in again:
-        examiner.submit(inputs[number])
-    for number in again:
-        found[number] = _answer(examiner, inputs[number], False)
-    items = [(k, e) for k, e in zip(inputs, found, strict=True) if not isinstance(e, str)]
-    errors = [(k.name, e) for k, e in zip(inputs, found, strict=True) if isinstance(e, str)]
-    if replay_only or not any(getattr(e, "shows", ()) for _, e in items):
-        return api.classify(items, errors)
-    looks = api.look_again([e for _, e in items], static)
-    for number, sizes in looks.items():
-        examiner.submit(items[number][0], divisible=sizes)
-    seconds = {n: _answer(examiner, items[n][0], False, sizes) for n, sizes in looks.items()}
-    return api.classify(items, errors, {n: e for n, e in seconds.items() if not isinstance(e, str)})
+    return api.rounds(
+        kernels, partial(_answer, examiner), ahead=examiner.submit, replay_only=replay_only,
+        static=static, progress=progress)
 
 
 def _answer(examiner: Examiner, kernel: KernelInput, replay_only: bool,

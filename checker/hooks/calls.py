@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from checker.assume import multiple
+
 __all__ = [
     "Compiled", "broken_premise", "grid_of", "launch_facts", "overlapping", "threads_of",
 ]
@@ -86,9 +88,9 @@ def broken_premise(
     """
     names = [name for name, kind in kinds.items() if kind != "constexpr"]
     for code in premises:
-        hit = re.fullmatch(r"divisible:arg(\d+(?:,\d+)*)%(\d+)", code)
-        for index in (int(i) for i in hit[1].split(",")) if hit else ():
-            name, by = names[index], int(hit[2]) if hit else 1
+        indices, by = multiple(code) or ((), 1)
+        for index in indices:
+            name = names[index]
             value: Any = arguments.get(name)
             value = value.data_ptr() if hasattr(value, "data_ptr") else value
             if not isinstance(value, int) or value % by:

@@ -6,7 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from checker.api import _broken_premises
+from checker.assume import broken_premises
+from checker.launch import Launch
 from checker.lower import lower
 from checker.parse import parse
 from checker.tree import WalkResult, same
@@ -68,10 +69,10 @@ def test_a_block_of_k_rests_on_where_tensors_end() -> None:
                   if k.name.startswith("gemm_tma_store-BK64_BM64_BN64_s3_w4"))
     ends = ("tensor-ends:arg0.size0<=arg15", "tensor-ends:arg5.size1<=arg15")
     assert set(ends) <= set(_walked(kernel.text).premises)
-    assert not _broken_premises(ends, kernel.launch)
+    assert not broken_premises(ends, Launch.from_json(kernel.launch))
     shorter = [{"i32": a["i32"] - 1} if i == 15 else a
                for i, a in enumerate(kernel.launch["args"])]
-    broken = _broken_premises(ends, {**kernel.launch, "args": shorter})
+    broken = broken_premises(ends, Launch.from_json({**kernel.launch, "args": shorter}))
     assert len(broken) == 2
 
 
