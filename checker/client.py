@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
@@ -100,14 +100,17 @@ class Client:
     def compare(
         self, a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = None,
         kernel_a: str | None = None, kernel_b: str | None = None, launch_a: Any = None,
-        launch_b: Any = None, strict: bool = False, file_a: str = "<a>", file_b: str = "<b>",
+        launch_b: Any = None, strict: bool = False, assume: Sequence[str] = (),
+        file_a: str = "<a>", file_b: str = "<b>",
     ) -> Verdict:
         """Compare two kernels; raises InputError, UsageError, LaunchError, ServerError."""
-        body = {
+        body: dict[str, Any] = {
             "a": {"text": a, "isa": isa_a, "kernel": kernel_a, "launch": launch_a},
             "b": {"text": b, "isa": isa_b, "kernel": kernel_b, "launch": launch_b},
             "strict": strict,
         }
+        if assume:
+            body["assume"] = list(assume)
         data = self._ask("POST", "/v1/compare", body, {"<a>": file_a, "<b>": file_b})
         return _record(Verdict, {**data, "kind": data["verdict"]})
 

@@ -66,6 +66,7 @@ def parse(text: str, *, isa: str | None = None, file: str = "<text>") -> Module:
     """
     if isa is not None and _ALIASES.get(isa, isa) not in ISAS:
         raise UsageError(f"unknown instruction set {isa!r}; known: {', '.join(ISAS)}")
+    text = text.removeprefix("\ufeff")  # a byte order mark that came along
     chosen = _ALIASES.get(isa, isa) if isa is not None else guess_isa(text)
     if chosen is None:
         raise InputError([_unknown(text, file)])

@@ -64,9 +64,11 @@ def _sign(api: ModuleType, p: Mapping[str, Any]) -> Any:
 
 def _compare(api: ModuleType, p: Mapping[str, Any]) -> Any:
     a, b = p["a"], p["b"]
+    declared = {"assume": tuple(p["assume"])} if p["assume"] else {}
     verdict = api.compare_at(
         a["text"], b["text"], p["launches"], isa_a=a["isa"], isa_b=b["isa"],
-        kernel_a=a["kernel"], kernel_b=b["kernel"], strict=p["strict"])
+        kernel_a=a["kernel"], kernel_b=b["kernel"], strict=p["strict"],
+        **declared)
     return verdict.to_json()
 
 

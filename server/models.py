@@ -26,6 +26,9 @@ Entry = Annotated[str | None, Field(
     description="entry name, needed when the text has several")]
 Name = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the text")]
+Assumption = Annotated[str, Field(
+    max_length=1024, pattern=r"^(?:pow2|block):[^\x00-\x1f\x7f]+$",
+    description="`block:128`, `block:16x16`, or `pow2:arg2,arg3`")]
 Facts = dict[str, JsonValue]
 
 _PTX = (
@@ -83,6 +86,9 @@ class CompareRequest(_In):
     a: KernelText
     b: KernelText
     strict: bool = Field(default=False, description="accept no premise that can be avoided")
+    assume: list[Assumption] = Field(
+        default_factory=list, max_length=16, description="what is declared of both kernels",
+        examples=[["block:128"]])
 
 
 class KernelItem(_In):

@@ -125,6 +125,10 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_validation(request: Request, error: RequestValidationError) -> JSONResponse:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if request.method == "POST" and not kind.endswith("json"):
+            return _respond(request, Problem(
+                "media-type", "send JSON, with the header `Content-Type: application/json`"))
         return _respond(request, validation_problem(list(error.errors())))
 
     @app.exception_handler(Busy)

@@ -78,7 +78,8 @@ async def compare(request: Request, body: CompareRequest) -> Response:
     service = service_of(request)
     check_text(body.a.text, service.settings)
     check_text(body.b.text, service.settings)
-    answer, source = await service.compare(side_of(body.a), side_of(body.b), body.strict)
+    answer, source = await service.compare(
+        side_of(body.a), side_of(body.b), body.strict, body.assume)
     return reply(compare_document(answer), source)
 
 

@@ -40,14 +40,15 @@ BULK = 6  # priority of a job's kernels
 
 def compare_options(
     digest_b: str, a: Mapping[str, Any], b: Mapping[str, Any], launches: Sequence[Any],
-    strict: bool = False,
+    strict: bool = False, assume: Sequence[str] = (),
 ) -> dict[str, Any]:
     """What a comparison of the text that the answer stands under depends on, besides it.
 
     launches: pairs of launch facts, of which the verdict holds jointly.
     """
-    return {"strict": strict, "b": digest_b, "isa_a": a["isa"], "isa_b": b["isa"],
-            "kernel_a": a["kernel"], "kernel_b": b["kernel"], "launches": launches}
+    return {"strict": strict, "assume": list(assume), "b": digest_b, "isa_a": a["isa"],
+            "isa_b": b["isa"], "kernel_a": a["kernel"], "kernel_b": b["kernel"],
+            "launches": launches}
 
 
 class Busy(Exception):
@@ -137,10 +138,12 @@ class Service:
 
     async def compare(
         self, a: Mapping[str, Any], b: Mapping[str, Any], strict: bool,
+        assume: Sequence[str] = (),
     ) -> tuple[Answer, str]:
         """Verdict for a pair; a and b have text, isa, kernel, launch."""
         digests = digest_of(a["text"]), digest_of(b["text"])
-        options = compare_options(digests[1], a, b, [[a["launch"], b["launch"]]], strict)
+        options = compare_options(digests[1], a, b, [[a["launch"], b["launch"]]], strict,
+                                  assume)
         texts = {digests[0]: a["text"], digests[1]: b["text"]}
         payload = {**options, "a": dict(a), "b": dict(b)}
         return await self.answer("compare", digests[0], options, payload, texts)

@@ -97,9 +97,15 @@ def sign(
     files: Files, kernel: Kernel = None, isa: Isa = None, as_json: Json = False,
     no_cache: NoCache = False, server: Server = "", assume: Assume = None,
 ) -> None:
-    """Print the signature of each kernel: equal signatures of modelled kernels, equal bits."""
+    """Print the signature of each kernel.
+
+    Kernels that are modelled and have one signature return the same bits.
+    """
     engine = engine_at(server)
-    declared = _declared(assume, server)  # the cache knows kernels without assumptions
+    if assume and server:
+        raise UsageError("--assume does not go with --server here: a service signs what is given")
+    declared: dict[str, Any] = {"assume": tuple(assume)} if assume else {}
+    # the cache knows kernels without assumptions
     ask = engine.sign if server or declared else _cache(no_cache).sign
     signed: list[tuple[str, Signature]] = []
     errors: list[tuple[str, SamebitsError]] = []
@@ -125,13 +131,6 @@ def sign(
     for _, failure in errors:
         print(failure, file=sys.stderr)
     raise typer.Exit(UNREADABLE if errors else EQUAL)
-
-
-def _declared(assume: list[str] | None, server: str) -> dict[str, Any]:
-    """What is declared of arguments, as an option of the engine."""
-    if assume and server:
-        raise UsageError("--assume does not go with --server: a service takes no assumptions")
-    return {"assume": tuple(assume)} if assume else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +189,7 @@ def compare(
     Exit status: 0 equal, 1 unequal, 3 unproved, 2 wrong usage, 4 unreadable input.
     """
     engine = engine_at(server)
-    declared = _declared(assume, server)
+    declared = {"assume": tuple(assume)} if assume else {}
     text_a, text_b = _load(a, isa, engine), _load(b, isa_b or isa, engine)
     pairing = _pair(text_a, text_b, kernel_a or kernel, kernel_b or kernel)
     facts_a = sources.load_json(launch) if launch else None
@@ -261,7 +260,7 @@ def tree(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Assembly; `-` reads stdin.")],
     kernel: Kernel = None, isa: Isa = None, as_json: Json = False,
 ) -> None:
-    """Print the tree of roundings behind each output, with source lines."""
+    """Print the tree of roundings of each output."""
     from checker import api
 
     source = _load(file, isa, api)
@@ -286,7 +285,10 @@ def describe(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Assembly; `-` reads stdin.")],
     kernel: Kernel = None, isa: Isa = None, as_json: Json = False,
 ) -> None:
-    """Print the reduction order behind each output in words: one descriptor, one signature."""
+    """Print in which order each output is summed, in words.
+
+    One descriptor, one signature.
+    """
     from checker import api
     from checker.describe import descriptor, lines
 

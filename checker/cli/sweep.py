@@ -128,7 +128,7 @@ def partition(
     limit: Limit = LIMIT_SECONDS,
     server: Server = "",
 ) -> None:
-    """Partition compiled configurations into classes that return the same bits.
+    """Sort compiled kernels into classes of the same bits.
 
     Exit status: 0 (with --batch-invariant: 3 where it is not proved), 2 wrong usage, 4 unreadable
     input.

@@ -11,8 +11,8 @@ from service_helpers import Running, settings_for
 
 import checker
 from checker.api import compare_at
-from checker.client import Client
-from checker.errors import InputError
+from checker.client import Client, ServerError
+from checker.errors import InputError, UsageError
 from checker.results import KernelInput
 
 SCALE = """.version 8.0
@@ -53,6 +53,32 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     with Client(running.url) as client:
         yield client
     running.stop()
+
+
+def test_what_is_declared_goes_along(client: Client) -> None:
+    """Blocks of another size are another answer, and no word of the caller's goes unread."""
+    down, butterfly = ((EXAMPLES / f"layer_norm_{name}.ptx").read_text()
+                       for name in ("down", "butterfly"))
+    assert not client.compare(down, butterfly).equal
+    verdict = client.compare(down, butterfly, assume=["block:256"])
+    assert verdict == checker.compare(down, butterfly, assume=["block:256"])
+    assert verdict.equal
+    assert "block:256x1x1" in verdict.premises
+    assert not client.compare(down, butterfly).equal  # the answers are kept apart
+    with pytest.raises(UsageError, match="several block sizes"):
+        client.compare(down, butterfly, assume=["block:256", "block:128"])
+    with pytest.raises(ServerError, match="assume"):
+        client.compare(down, butterfly, assume=["anything"])
+
+
+def test_json_without_its_header_is_told_so(client: Client) -> None:
+    answer = client._http.post("/v1/compare", content=b'{"a": 1}')
+    assert answer.status_code == 415
+    assert "Content-Type: application/json" in answer.json()["detail"]
+
+
+def test_a_byte_order_mark_is_no_difference(client: Client) -> None:
+    assert client.sign("\ufeff" + A).text == client.sign(A).text
 
 
 def test_compare_and_its_twin(client: Client) -> None:
