@@ -132,7 +132,8 @@ class Mem:
     """A load or store of `count` elements of `width_bits` at address + offset_bytes + i * width.
 
     space: global shared local param const generic scratch. Alignment: `align_bytes` is what the
-    instruction requires. `volatile` also marks relaxed/acquire/release forms.
+    instruction requires. `volatile` also marks relaxed/acquire/release forms. `constant`: the text
+    promises that nobody writes there while the kernel runs (what was written may not be seen).
     """
 
     space: str
@@ -141,6 +142,7 @@ class Mem:
     offset_bytes: int = 0
     align_bytes: int = 1
     volatile: bool = False
+    constant: bool = False
 
 
 @record
@@ -442,8 +444,8 @@ def _table() -> dict[str, OpInfo]:
     # lanes
     row("special", "lane", "", "name",
         "tid.x ctaid.y ntid.z nctaid.x laneid warpid nwarpid smid ...")
-    row("gather", "lane", "value lane", "w",
-        "d = value of lane `lane` of the same warp; a source lane that is off is undefined")
+    row("gather", "lane", "value lane mask?", "w", "d = value of lane `lane` of the same warp; "
+        "undefined where that is off, or a mask is given and does not name it")
     row("first", "lane", "value", "w", "d = value of the lowest active lane of the warp")
     row("ballot", "lane", "p", "w",
         "bit i = p in active lane i; w = 32 or 64; 0 for inactive lanes")
@@ -467,6 +469,8 @@ def _table() -> dict[str, OpInfo]:
     row("bulk_wait", "sync", "", "(n, read)", "")
     row("tensormap_set", "memory", "map_addr value", "(field, ordinal)", "tensormap.replace")
     row("ldmatrix stmatrix", "memory", "address values", "LdMatrix", "")
+    row("members", "lane", "mask", "None",
+        "the lanes of mask, the acting one among them, run what follows together; no value")
     row("movmatrix", "lane", "value", "None", "8x8 b16 transpose across the warp")
     row("prefetch", "sync", "address", "text", "no effect on values")
     # synchronisation

@@ -224,11 +224,22 @@ def _load(op: Op) -> Callable[..., None]:
         else:
             got = load_many(m, mem.space, address, on, mem.width_bits, len(op.dst),
                             max(mem.align_bytes, size))
+            if mem.constant:
+                _unwritten(m, mem.space, address, on, size * len(op.dst))
         for d, v in zip(op.dst, got, strict=True):
             width = m.program.reg_widths[d]
             m.put(d, v if v.w == width else resize(v, width), on, op.guard is not None)
 
     return run
+
+
+def _unwritten(m: Machine, space: str, address: NDArray[Any], mask: Mask | None,
+               size: int) -> None:
+    """Report a read, through a cache that does not see them, of bytes that the kernel wrote."""
+    for cells, block, offset, sub in place(m, space, address, mask, size, 1):
+        if cells.was_written(block, offset, size, sub):
+            m.report("race-read", f"what the kernel wrote to {cells.name} is read as if nobody "
+                                  "wrote there")
 
 
 def _store(op: Op) -> Callable[..., None]:

@@ -73,7 +73,7 @@ def gather_lanes(v: V, index: NDArray[np.int64], T: int) -> V:
 
 
 def _gather(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
-    v, lane = values
+    v, lane, *mask = values
     bits = m.known(lane, on, "a shuffle's source lane").astype(np.int64)
     inside = bits < m.width
     index = np.where(inside, bits, 0) + m.warp_base
@@ -82,6 +82,9 @@ def _gather(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
     if on is not None:
         full = m.full(on)
         ok = inside & np.take_along_axis(full, np.broadcast_to(index, full.shape), axis=1)
+    if mask:
+        named = m.known(mask[0], on, "a member mask")
+        ok = ok & (named >> np.where(inside, bits, 0).astype(np.uint64) & np.uint64(1) != 0)
     if not np.all(ok):
         out = merge(np.broadcast_to(np.asarray(ok), (m.B, m.T)), out, None)
     return [mark(out, EXCH)]
@@ -136,6 +139,28 @@ def _activemask(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]
     return [Conc(_vote(m, np.ones((m.B, 1), dtype=bool), on), int(op.attr))]
 
 
+def _members(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
+    """Report lanes that a member mask leaves out, or names although they run something else.
+
+    Several groups of lanes may run one instruction, each with its own mask.
+    """
+    mask = m.known(values[0], on, "a member mask")
+    if (on is None or m.solo) and bool((mask == np.uint64((1 << m.width) - 1)).all()):
+        return []
+    here = m.full(on) & m.live
+    lane = (m.lane_index % m.width).astype(np.uint64)
+    mask = np.broadcast_to(mask, here.shape)
+    here_word, alive = (_vote(m, x, None) for x in (here, m.live))
+    bad = (mask >> lane & np.uint64(1) == 0) | (mask & alive & ~here_word != 0)
+    for i in range(m.width):  # those that are named name the same
+        other = np.minimum(m.warp_base + i, m.T - 1)
+        theirs = np.take_along_axis(mask, np.broadcast_to(other, mask.shape), axis=1)
+        bad = bad | ((mask & alive) >> np.uint64(i) & np.uint64(1) != 0) & (theirs != mask)
+    if bool((bad & here).any()):
+        m.report("member-mask", "the lanes that run this are not those that its member mask names")
+    return []
+
+
 def _match(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
     bits = m.known(values[0], on, "a match")
     wide = np.broadcast_to(bits, (m.B, m.T)).reshape(m.B, m.warps, m.width)
@@ -143,10 +168,11 @@ def _match(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
     act = m.full(on).reshape(m.B, m.warps, 1, m.width)
     weights = np.uint64(1) << np.arange(m.width, dtype=np.uint64)
     same = ((equal & act).astype(np.uint64) * weights).sum(axis=3, dtype=np.uint64)
-    out = same.reshape(m.B, m.T)
+    members = np.broadcast_to(m.known(values[1], on, "a member mask"), (m.B, m.T))
+    out = same.reshape(m.B, m.T) & members
     if op.name == "match_any":
         return [Conc(out, 32)]
-    active = _vote(m, np.ones((m.B, 1), dtype=bool), on)
+    active = _vote(m, np.ones((m.B, 1), dtype=bool), on) & members
     every = out == active
     return [Conc(np.where(every, out, np.uint64(0)), 32), Conc(every, 1)]
 
@@ -154,8 +180,10 @@ def _match(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
 def _redux(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
     kind, type_name = op.attr
     v = values[0]
+    members = m.known(values[1], on, "a member mask")
     cut = m.full(on).reshape(m.B, m.warps, m.width)
-    if (cut.any(axis=2) & ~cut.all(axis=2)).any():
+    if (cut.any(axis=2) & ~cut.all(axis=2)).any() or bool(
+            (members != np.uint64((1 << m.width) - 1)).any()):
         raise m.unsupported("redux", "a warp reduction over part of a warp is not modelled")
     kind, *mods = kind.split(".")
     if "abs" in mods:
@@ -201,5 +229,5 @@ def _movmatrix(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
 _COMPUTE: dict[str, Callable[..., list[V]]] = {
     "gather": _gather, "first": _first, "ballot": _ballot, "lanebit": _lanebit,
     "activemask": _activemask, "match_any": _match, "match_all": _match, "redux": _redux,
-    "elect": _elect, "movmatrix": _movmatrix,
+    "elect": _elect, "movmatrix": _movmatrix, "members": _members,
 }

@@ -59,6 +59,15 @@ class Cells:
         self.written = np.zeros(self.h.shape[1], dtype=bool)
         self.lines = np.zeros(self.h.shape[1], dtype=np.int32)
 
+    def was_written(self, block: Any, offset: Index, size: int, mask: Mask | None) -> bool:
+        """Whether active lanes' bytes hold what was written since the start."""
+        if self.written is None or not self.written.any():
+            return False
+        start = block * self.block_bytes + offset
+        at = self._rows(start if mask is None else _settle(start, mask), size)
+        hit = at.of(self.written, self.g).take(at.at, axis=0).any(axis=(0, -1))
+        return bool(hit.any() if mask is None else (hit & mask).any())
+
     # --- granularity ---------------------------------------------------------------------------
 
     def refine(self, granule: int) -> None:

@@ -88,6 +88,7 @@ class Engine:
         self.handlers = self._handlers()
         self.state = State([None] * len(program.reg_widths), self.forest.true)
         self.guard = self.forest.true
+        self.exits: dict[Node, Any] = {}  # where lanes exit: which, if a condition holds
         self.site = -1
         self.hashes: tuple[frozenset[str], Rewriter] | None = None
         self.loop_stack: list[Any] = []
@@ -225,6 +226,9 @@ class Engine:
                     guard = self.forest.true
                 taken = logic.conjunction([state.path, guard])
                 rest = logic.conjunction([state.path, logic.negate(guard)])
+                if op.name == "exit" and self.known_block:
+                    lanes, cond = self.memory.split(taken)
+                    self.exits[cond] = self.exits.get(cond, False) | lanes
                 if op.name == "branch":
                     targets.append((self._block_at(op.attr), self._edge(state, taken)))
                 elif op.name == "switch":

@@ -37,7 +37,7 @@ class LaneOps:
         """Return the table rows this module serves."""
         return {"special": self._special, "gather": self._gather, "first": self._first,
                 "ballot": self._ballot, "lanebit": self._lanebit, "elect": self._elect,
-                "activemask": self._activemask, "redux": self._redux}
+                "activemask": self._activemask, "redux": self._redux, "members": self._members}
 
     # -- thread and block coordinates
     def _special(self, op: Op) -> None:
@@ -108,14 +108,48 @@ class LaneOps:
                 return None
         return mask
 
+    def _members(self, op: Op) -> None:
+        """Look that the lanes which run this are those that its member mask names."""
+        engine = self.engine
+        if not engine.known_block:
+            return
+        active, mask = self.active(), self._literal(engine.source(op.src[0]))
+        if mask is None:
+            engine.unmodelled("a member mask that is not known")
+        elif active is not None and not self._meet(active, mask):
+            engine.problem("member-mask", "the lanes that run this are not those that its member "
+                                          "mask names")
+
+    def _meet(self, active: Any, mask: Any) -> bool:
+        """Tell whether active lanes name each other, and nobody else who has not exited.
+
+        Several groups of lanes may run one instruction, each with its own mask.
+        """
+        engine = self.engine
+        warp = engine.program.warp_size
+        alive = np.ones(engine.lanes, dtype=bool)
+        for cond, lanes in engine.exits.items():
+            if engine.memory.holds(cond):
+                alive &= ~lanes
+        if bool((mask == (1 << warp) - 1).all()) and bool((active | ~alive).all()):
+            return True
+        for i in range(warp):
+            other = np.minimum(self.index - self.index % warp + i, engine.lanes - 1)
+            there = (self.index - self.index % warp + i < engine.lanes) & alive[other]
+            named = active & there & (mask >> i & 1 == 1)
+            if bool((named & ~(active[other] & (mask[other] == mask))).any()):
+                return False
+        return bool((mask >> self.index % warp & 1 == 1)[active].all())
+
     def _gather(self, op: Op) -> None:
         engine = self.engine
         if not self._lanes_known(op):
             return
-        value, lane = engine.sources(op)
+        value, lane, *members = engine.sources(op)
         table = self._literal(lane)
         active = self.active()
-        if table is None or active is None:
+        mask = self._literal(members[0]) if members else None
+        if table is None or active is None or (members and mask is None):
             engine.opaque(op, "an exchange whose source lane is not known")
             return
         warp = engine.program.warp_size
@@ -127,6 +161,8 @@ class LaneOps:
         else:
             moved = engine.values.gather(value, source)
         here &= active[source]
+        if mask is not None:
+            here &= mask >> source % warp & 1 == 1
         if not bool(here[active].all()):
             pick = np.where(here, 0, 1).astype(np.int64)
             moved = engine.values.mux(pick, [moved, engine.values.undefined(value.width)])
@@ -180,8 +216,10 @@ class LaneOps:
         engine.put(op.dst[0], constant(op.attr, bits.view(np.int64)))
 
     def _symbolic_ballot(self, op: Op, p: Node, active: Any) -> None:
-        """All bits alike where the predicate is one for the whole block."""
+        """All bits alike where the predicate is one for the block; 0 for lanes that are off."""
         engine = self.engine
+        if not bool(active.all()):
+            p = engine.logic.conjunction([p, engine.forest.lanes_node(active)])
         if p.uniform and bool(active.all()) and engine.lanes % engine.program.warp_size == 0:
             full = constant(op.attr, (1 << min(op.attr, engine.program.warp_size)) - 1)
             engine.put(op.dst[0], engine.values.select(p, full, constant(op.attr, 0), op.attr))
@@ -250,12 +288,12 @@ class LaneOps:
             return
         kind, dtype = op.attr
         value = engine.source(op.src[0])
-        mask = self._literal(engine.source(op.src[1]))
+        mask, active = self._literal(engine.source(op.src[1])), self.active()
         warp = engine.program.warp_size
         full = (1 << warp) - 1
         combine = self._combination(kind, dtype)
         if mask is None or not bool((mask == full).all()) or engine.lanes % warp \
-                or combine is None:
+                or combine is None or active is None or not _whole(active, warp):
             engine.opaque(op, "a reduction over a part of a warp, or of another kind")
             return
         distance = warp // 2
@@ -278,6 +316,12 @@ class LaneOps:
         if mods or dtype[0] == "f" or name not in names:
             return None
         return lambda a, b: engine.ints.op(names[name], 32, (a, b))
+
+
+def _whole(active: Any, warp: int) -> bool:
+    """Tell whether each warp is active as a whole or not at all."""
+    rows = active.reshape(-1, warp)
+    return bool((rows.all(axis=1) | ~rows.any(axis=1)).all())
 
 
 def _settled(poly: Poly, atom: Node, number: int) -> Poly:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryOps"]
 
+_WINDOW = 0x7F << 56  # bits of a generic address that name its space
+
 #: an asynchronous copy: where to in each lane, what, the lanes that make it, on which path
 Copy = tuple[Any, ...]
 
@@ -40,7 +42,7 @@ class MemoryOps:
         self.engine = engine
         self.shared = Shared(engine.values, engine.program.warp_size, engine.problem)
         self.shared.seen_as = self._seen_as
-        self.shared.holds, self.shared.here = self._holds, self._here
+        self.shared.holds, self.shared.here = self.holds, self._here
         self.shared.over = lambda: engine.matrix.flights.over()
         self.shared.unfold = lambda *tile: engine.tiles.unfold(*tile)
         self.versions: dict[Node | None, int] = {}
@@ -69,16 +71,25 @@ class MemoryOps:
         """Resolve a generic address to the space it points into."""
         if space != "generic":
             return space, address
-        c = address.const
-        sample = int(c[0]) if isinstance(c, np.ndarray) else int(c)
-        window = sample & 0xFF00_0000_0000_0000
-        if window == GENERIC_SHARED:
-            return "shared", address.sub(constant(64, GENERIC_SHARED))
-        if window == GENERIC_PARAM:
-            return "param", address.sub(constant(64, GENERIC_PARAM))
-        if window == GENERIC_LOCAL:
-            return "local", address.sub(constant(64, GENERIC_LOCAL))
+        window = self._window(address)
+        for name, start in (("shared", GENERIC_SHARED), ("param", GENERIC_PARAM),
+                            ("local", GENERIC_LOCAL)):
+            if window == start:
+                return name, address.sub(constant(64, start))
         return "global", address
+
+    def _window(self, address: Poly) -> int:
+        """Return the window of a generic address: the same in all lanes, whatever the symbols."""
+        tops = [np.atleast_1d(np.asarray(c, dtype=np.int64)) for c in address.terms.values()]
+        if any(bool((np.abs(c) >= 1 << 55).any()) for m, c in zip(address.terms, tops, strict=True)
+               if m):
+            raise GiveUp("generic", "a generic address in one of several spaces", self.engine.site)
+        window = np.asarray(address.const, dtype=np.int64) & np.int64(_WINDOW)
+        active, _rest = self.active()
+        found = np.unique(np.broadcast_to(window, active.shape)[active])
+        if len(found) > 1:
+            raise GiveUp("generic", "a generic address in one of several spaces", self.engine.site)
+        return int(found[0]) if len(found) else 0
 
     def _address(self, operand: Any, offset: int) -> Poly:
         value = self.engine.source(operand)
@@ -219,9 +230,10 @@ class MemoryOps:
     def active(self) -> tuple[Any, Node]:
         """Return the lanes that act for certain or perhaps, and the symbolic condition left."""
         engine = self.engine
-        return self._split(engine.logic.conjunction([engine.state.path, engine.guard]))
+        return self.split(engine.logic.conjunction([engine.state.path, engine.guard]))
 
-    def _split(self, whole: Node) -> tuple[Any, Node]:
+    def split(self, whole: Node) -> tuple[Any, Node]:
+        """Return the lanes for which a condition may hold, and what is left of it there."""
         parts = self.parted.get(whole)
         if parts is None:
             parts = self.parted[whole] = self._parts(whole)
@@ -243,7 +255,7 @@ class MemoryOps:
         """Return the condition, the same in all lanes, under which the present operation acts."""
         return self.active()[1]
 
-    def _holds(self, cond: Node, path: Node | None = None) -> bool:
+    def holds(self, cond: Node, path: Node | None = None) -> bool:
         """Tell whether a condition holds for certain on a path (the present operation's)."""
         here = self._here() if path is None else path
         return self.engine.logic.implies(conjuncts(here), cond)
@@ -269,8 +281,8 @@ class MemoryOps:
         """Write shared bytes under the guard, on the present path."""
         engine = self.engine
         mask, _rest = self.active()
-        _m, path = self._split(engine.state.path)
-        _m, guard = self._split(engine.guard)
+        _m, path = self.split(engine.state.path)
+        _m, guard = self.split(engine.guard)
         guard = engine.logic.given(guard, conjuncts(path))
         if guard is not engine.forest.true:
             old = self.shared.load(literal, value.width, mask, peek=True)
@@ -403,8 +415,8 @@ class MemoryOps:
             p = own_tests(engine, p, at)
             value = engine.values.select(p, value, Poly(8 * size, {}), 8 * size)
         mask, _rest = self.active()
-        _m, path = self._split(engine.state.path)
-        _m, guard = self._split(engine.guard)
+        _m, path = self.split(engine.state.path)
+        _m, guard = self.split(engine.guard)
         if guard is not engine.forest.true:
             old = self.shared.load(literal, value.width, mask, peek=True)
             value = engine.choose(guard, value, old, value.width)
@@ -591,11 +603,8 @@ class MemoryOps:
 
     def _space_shared(self, op: Op) -> Poly:
         at = self._address(op.src[0], 0)
-        c = at.const
-        sample = int(c[0]) if isinstance(c, np.ndarray) else int(c)
-        if sample & 0xFF00_0000_0000_0000 == GENERIC_SHARED:
-            return at.sub(constant(64, GENERIC_SHARED))
-        return at
+        shared = self._window(at) == GENERIC_SHARED
+        return at.sub(constant(64, GENERIC_SHARED)) if shared else at
 
     def _ldmatrix(self, op: Op) -> None:
         engine = self.engine

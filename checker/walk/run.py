@@ -32,7 +32,7 @@ from checker.walk.state import GiveUp
 
 __all__ = ["walk"]
 
-_RACES = ("race", "undefined", "unmodelled")
+_RACES = ("race", "undefined", "unmodelled", "member-mask")
 
 
 def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,

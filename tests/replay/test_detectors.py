@@ -40,6 +40,11 @@ CASES = {
     "undefined-guard-of-a-load": (
         LOAD + "mov.f32 %f2, %f1;\n@%p9 ld.global.f32 %f3, [%rd4+4096];\n" + STORE, "undefined",
         LOAD + "mov.f32 %f2, %f1;\n" + STORE),
+    "read-only-cache": (
+        LOAD + "st.global.f32 [%rd5], %f1;\nld.global.nc.f32 %f2, [%rd5];\n"
+        "add.rn.f32 %f2, %f2, %f2;\n" + STORE, "race-read",
+        LOAD + "st.global.f32 [%rd5], %f1;\nld.global.f32 %f2, [%rd5];\n"
+        "add.rn.f32 %f2, %f2, %f2;\n" + STORE),
     "unwritten-shared": ("ld.shared.f32 %f2, [%r5];\n" + STORE, "undefined",
                          LOAD + TO_SHARED + "ld.shared.f32 %f2, [%r5];\n" + STORE),
     "missing-barrier": (LOAD + TO_SHARED + OTHER + STORE, "race-read",

@@ -57,12 +57,14 @@ def s_load(c: Context) -> None:
         address = c.e.add(address, c.e.zext(register, 64), 64)
     if name[0] in "ui":
         width = int(name[1:])
-        value = load(c, address, Mem("global", width, 1, offset, width // 8), TRUE)[0]
+        part = Mem("global", width, 1, offset, width // 8, constant=True)
+        value = load(c, address, part, TRUE)[0]
         extended = c.e.sext(value, 32) if name[0] == "i" else c.e.zext(value, 32)
         c.e.uniform.add(extended)
         c.put_at("s", d, extended)
         return
-    for k, value in enumerate(load(c, address, Mem("global", 32, count, offset, 4), TRUE)):
+    words = Mem("global", 32, count, offset, 4, constant=True)
+    for k, value in enumerate(load(c, address, words, TRUE)):
         c.e.uniform.add(value)
         c.put_at("s", d + k, value)
 

@@ -11,8 +11,7 @@ def shfl(x: Line) -> None:
     """shfl.sync.{up,down,bfly,idx}.b32 d{|p}, a, b, c, membermask.
 
     The manual's pseudo code: c holds the clamp (bits 0..4) and the segment mask (bits 8..12);
-    p tells whether the source lane lies in the segment, and a lane outside reads itself. The
-    member mask only names the lanes that take part (one that is left out is undefined anyway).
+    p tells whether the source lane lies in the segment, and a lane outside reads itself.
     """
     sync = x.has("sync")
     mode = x.one_of("up", "down", "bfly", "idx")
@@ -20,8 +19,11 @@ def shfl(x: Line) -> None:
     x.count(5 if sync else 4)
     first, second = x.pair(0)
     value = x.source(1, "b32")
+    members: tuple[Source, ...] = ()
     if sync:
-        x.source(4, "b32")
+        meet(x, 4)
+        mask = x.source(4, "b32")
+        members = () if mask == Const(0xFFFFFFFF, 32) else (mask,)
     amount, c = _and(x, x.source(2, "b32"), 31), x.source(3, "b32")
     if mode == "idx" and c == Const(31, 32):
         source, inside = amount, None
@@ -31,11 +33,20 @@ def shfl(x: Line) -> None:
         if inside is not None:
             source = x.emit("select", 32, (inside, source, lane), 32)
     if second is None:
-        x.put("gather", (x.dest(first, 32),), (value, source), 32)
+        x.put("gather", (x.dest(first, 32),), (value, source, *members), 32)
         return
-    moved = x.emit("gather", 32, (value, source), 32)
+    moved = x.emit("gather", 32, (value, source, *members), 32)
     x.put("mov", (x.dest(second, 1),), (Const(1, 1) if inside is None else inside,), 1)
     x.put("mov", (x.dest(first, 32),), (moved,), 32)
+
+
+def meet(x: Line, operand: int) -> None:
+    """The lanes of a member mask run this together: `.sync` of shfl, vote, match, redux, elect.
+
+    Undefined where a lane runs it that the mask does not name, or where one that it names does not
+    (unless that one has exited).
+    """
+    x.put("members", (), (x.source(operand, "b32"),), None)
 
 
 def _source_lane(x: Line, mode: str, lane: Source, amount: Source,
@@ -109,6 +120,8 @@ def vote(x: Line) -> None:
     x.count(3 if sync else 2)
     mode = x.one_of("all", "any", "uni", "ballot")
     mask = 2 if sync else None
+    if sync:
+        meet(x, 2)
     value = x.predicate(1)
     if mode == "ballot":
         x.only(x.type(), "b32")
@@ -147,6 +160,7 @@ def match(x: Line) -> None:
     type_ = x.type()
     x.only(type_, "b32", "b64")
     width = int(type_[1:])
+    meet(x, 2)
     src = (x.source(1, type_), x.source(2, "b32"))
     first, second = x.pair(0)
     if mode == "any":
@@ -175,6 +189,7 @@ def redux(x: Line) -> None:
     elif (type_ == "b32") != (op in ("and", "or", "xor")):
         raise Refuse("redux form")
     x.only(type_, "u32", "s32", "b32", "f32")
+    meet(x, 2)
     x.put("redux", (x.dest(0, 32),), (x.source(1, type_), x.source(2, "b32")), (op, type_))
 
 
@@ -187,6 +202,7 @@ def elect(x: Line) -> None:
     first, second = x.pair(0)
     if second is None:
         raise Refuse("elect has two results")
+    meet(x, 1)
     x.put("elect", (x.dest(first, 32), x.dest(second, 1)), (x.source(1, "b32"),), None)
 
 

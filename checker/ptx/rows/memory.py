@@ -1,10 +1,12 @@
 """Loads, stores, atomics, non-bulk asynchronous copies (PTX ISA 9.7.9, 9.7.13).
 
 Ignored words, because they steer caches and never a value: cache operators, eviction priorities,
-prefetch sizes, cache policies (with their operand), `.nc`, `.unified`, memory-order scopes.
+prefetch sizes, cache policies (with their operand), `.unified`, memory-order scopes.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from checker.core import AsyncCopy, Atomic, Const, Mem, Source
 from checker.ptx.context import Line, Refuse, row, width_of
@@ -12,7 +14,7 @@ from checker.syntax import Address, Name, Operand
 
 SPACES = ("global", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry",
           "param::func", "const")
-CACHE = ("ca", "cg", "cs", "lu", "wb", "wt", "nc", "unified")
+CACHE = ("ca", "cg", "cs", "lu", "wb", "wt", "unified")
 SCOPES = ("cta", "cluster", "gpu", "sys")
 
 
@@ -78,7 +80,11 @@ def place(x: Line, operand: Operand, space: str, width: int, count: int,
 
 @row("ld", "ldu")
 def ld(x: Line) -> None:
-    """ld{.order}{.space}{.hints}{.vec}.type d, [a]{, policy}; narrow types extend into d."""
+    """ld{.order}{.space}{.hints}{.vec}.type d, [a]{, policy}; narrow types extend into d.
+
+    `.nc` and `ldu`: through a cache that does not see what the kernel writes.
+    """
+    constant = x.has("nc") or x.ins.opcode.split(".")[0] == "ldu"
     space, type_, count, strong, policy = _access(x)
     x.count(2 + policy)
     width = width_of(type_)
@@ -90,6 +96,7 @@ def ld(x: Line) -> None:
         _load_slot(x, own, type_, items)
         return
     base, mem = place(x, x.operands[1], space, width, count, strong)
+    mem = replace(mem, constant=constant)
     registers, extensions = [], []
     for item in items:
         there = x.dest_width(item)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checker.core import Barrier, Const, Source
 from checker.ptx.context import Line, Refuse, row
+from checker.ptx.rows.lanes import meet
 from checker.syntax import Name
 
 
@@ -36,6 +37,7 @@ def bar_warp(x: Line) -> None:
     x.count(1)
     if not x.has("sync"):
         raise Refuse("bar.warp form")
+    meet(x, 0)
     x.put("barrier", (), (x.source(0, "b32"),), Barrier("warp"))
 
 
