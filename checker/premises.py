@@ -67,6 +67,8 @@ PREMISES: Mapping[str, str] = {
     "type, box and swizzle that the kernel reads and writes its tiles by, and fills them with "
     "zeros beyond its ends",
     "unknown-target": "the text names no target; it is read as its instructions suggest",
+    "wgmma-fences": "registers that an asynchronous matrix step takes over hold what the text "
+    "wrote there between the last wgmma.fence and the step",
     "wgmma-serialized": "where a launch uses a register of an asynchronous matrix step before the "
     "wait for it, the assembler waits",
     "whole-waves": "every wave of a block is full",

@@ -28,7 +28,7 @@ RANKS: list[tuple[str, int]] = [
     ("checker.dump", 5),
     ("checker.contract", 5),
     ("checker.draws", 5),
-    ("checker.cfg", 5),
+    ("checker.cfg", 4),
     ("checker.launch", 5),
     ("checker.arith", 5),
     ("checker.assume", 6),

@@ -22,6 +22,7 @@ Read off the machine code of the assemblers of CUDA 12.9, 13.0 and 13.4 for sm_8
   literals by more than moves may be folded (`...@folded`).
 - A plain product, all uses of which multiply by a small power of two, is scaled before it is
   rounded: `scaled.py`.
+- Fences of asynchronous matrix steps are looked for: `fences.py`.
 - A minimum with 1 and a maximum with 0 are one saturating operation: `clamps.py` says when.
 Premises: `contraction:measured` where a rule above decided; `contraction` where a pair is left as
 it stands because no rule covers it (a sum before its product in a loop, equal products in one
@@ -31,6 +32,7 @@ sum, shared products on both sides, moves under a guard, a call between, `debug`
 from __future__ import annotations
 
 from checker.contract.clamps import saturate
+from checker.contract.fences import with_fences_checked
 from checker.contract.fusion import fuse
 from checker.contract.literals import resolve_literals
 from checker.contract.scaled import scale
@@ -44,7 +46,7 @@ def contract(program: Program) -> Program:
     """Return the program as the assembler rounds it, its premises extended."""
     if program.isa != "ptx":
         return program
-    program = saturate(program)
+    program = saturate(with_fences_checked(program))
     if not any(is_product(op) or op.name == "fapprox" for op in program.ops):
         return program
     program = resolve_literals(program)
