@@ -63,8 +63,8 @@ def s_load(c: Context) -> None:
         c.e.uniform.add(extended)
         c.put_at("s", d, extended)
         return
-    words = Mem("global", 32, count, offset, 4, constant=True)
-    for k, value in enumerate(load(c, address, words, TRUE)):
+    whole = Mem("global", 32, count, offset, 4, constant=True)
+    for k, value in enumerate(load(c, address, whole, TRUE)):
         c.e.uniform.add(value)
         c.put_at("s", d + k, value)
 
