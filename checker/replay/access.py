@@ -296,6 +296,7 @@ def _combine(m: Machine, attr: Atomic, address: NDArray[Any], v: V, on: Mask | N
     name = _FREE[attr.op]
     if name.endswith("_"):
         name += attr.type[0] if attr.type[0] in "us" else "u"
+    kind = 1 + sorted(_FREE).index(attr.op) + 8 * width + (1 << 16) * (name[-2:] == "_s")
     full = m.full(on) & m.live
     wide = np.broadcast_to(address, full.shape)
     left = full.copy()
@@ -308,7 +309,7 @@ def _combine(m: Machine, attr: Atomic, address: NDArray[Any], v: V, on: Mask | N
         for cells, block, offset, sub in place(m, attr.space, address, now, width // 8,
                                                width // 8):
             rows, who = _touched(m, cells, block, offset, sub, width // 8)
-            cells.begin_atomic(rows, who)
+            cells.begin_atomic(rows, who, kind)
             cells.unwatched = True
             old = cells.load(block, offset, width, sub, m.warp_id, width // 8)
             new = isum(width, [(1, old), (1, v)]) if name == "iadd" and not (
@@ -316,7 +317,7 @@ def _combine(m: Machine, attr: Atomic, address: NDArray[Any], v: V, on: Mask | N
                     name, width, [old, v], sub, width)
             cells.store(block, offset, new, sub, m.warp_id, width // 8)
             cells.unwatched = False
-            cells.end_atomic(rows)
+            cells.end_atomic(rows, kind)
         left &= ~now
 
 

@@ -351,16 +351,16 @@ class Cells:
     def _differs(self, rows: Rows, h: Any) -> NDArray[np.bool_]:
         return np.asarray((rows.of(self.h, self.g)[:, rows.at] != h).any(axis=0))
 
-    def begin_atomic(self, rows: Rows, warp: Any) -> None:
-        """Atomics come in any order after what other warps wrote before; nothing else may race."""
-        if self.watch is not None and self.watch.before_atomic(rows, warp).any():
+    def begin_atomic(self, rows: Rows, warp: Any, kind: int) -> None:
+        """Atomics of a kind come in any order after what other warps wrote; nothing may race."""
+        if self.watch is not None and self.watch.before_atomic(rows, warp, kind).any():
             self.report("race-write", f"{self.name} is updated by an atomic while another warp's "
-                                      "write is not ordered before it")
+                                      "write, or atomic of another kind, is not ordered before it")
 
-    def end_atomic(self, rows: Rows) -> None:
+    def end_atomic(self, rows: Rows, kind: int) -> None:
         """Later accesses must be ordered after every warp's atomic."""
         if self.watch is not None:
-            self.watch.after_atomic(rows)
+            self.watch.after_atomic(rows, kind)
 
     # --- initial contents ----------------------------------------------------------------------
 

@@ -67,6 +67,7 @@ class Watch:
         self.pending = np.zeros(count, dtype=bool)  # an asynchronous copy is on its way
         self.copying = False  # whether there ever was one
         self.reading: NDArray[np.int32] | None = None  # by which asynchronous step
+        self.atomic: NDArray[np.int32] | None = None  # the kind of the last update by an atomic
         self.writes: list[_Access] = []
         self.reads: list[_Access] = []
         self.last_write = self.last_read = 0  # the newest in the arrays
@@ -80,7 +81,7 @@ class Watch:
 
     def refine(self, times: int) -> None:
         """Every cell becomes `times` cells."""
-        for name in ("writer", "wseq", "reader", "rseq", "pending", "reading"):
+        for name in ("writer", "wseq", "reader", "rseq", "pending", "reading", "atomic"):
             old = getattr(self, name)
             if old is not None:
                 setattr(self, name, np.repeat(old, times))
@@ -152,16 +153,25 @@ class Watch:
         now = view[rows.at]
         view[rows.at] = np.where(now == number, 0, now)
 
-    def before_atomic(self, rows: Rows, warp: Any) -> NDArray[np.bool_]:
-        """Cells that another warp wrote, other than by an atomic, and these may not rely on it."""
+    def before_atomic(self, rows: Rows, warp: Any, kind: int) -> NDArray[np.bool_]:
+        """Cells that these may not update: written, or updated in another way, by another warp.
+
+        Atomics of one kind come in any order.
+        """
         self._flush_writes()
         last = rows.of(self.writer, self.g)[rows.at]
         seq = rows.of(self.wseq, self.g)[rows.at]
-        return np.asarray((last >= 0) & ~self.order.knows(warp[:, None], np.maximum(last, 0), seq))
+        alike = False
+        if self.atomic is not None:
+            alike = rows.of(self.atomic, self.g)[rows.at] == kind
+        return np.asarray(~(alike & (last < 0)) & ~self.order.knows(warp[:, None], last, seq))
 
-    def after_atomic(self, rows: Rows) -> None:
+    def after_atomic(self, rows: Rows, kind: int) -> None:
         """Later accesses must be ordered after every warp's atomic."""
         self._flush_writes()
+        if self.atomic is None:
+            self.atomic = np.zeros(self.writer.shape, dtype=np.int32)
+        rows.of(self.atomic, self.g)[rows.at] = kind
         rows.of(self.writer, self.g)[rows.at] = SEVERAL if self.inside else STRANGER
         rows.of(self.wseq, self.g)[rows.at] = self.last_write = self.order.now
 

@@ -23,8 +23,9 @@ from checker.walk.outputs import slots_of
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["read_and_written"]
+__all__ = ["mixed_updates", "read_and_written"]
 
+_MIXED = "a buffer is written by atomic operations and in another way: in which order is not fixed"
 _OTHER = "a buffer is read and written: an element may read another"
 _WARPS = "a buffer is read and written: another warp may write first"
 
@@ -45,6 +46,28 @@ def read_and_written(engine: Engine) -> list[tuple[int, str]]:
         why = reads.late(slot)
         if why is not None:
             found.setdefault(slot.event.base, (slot.event.site, why))
+    return list(found.values())
+
+
+def mixed_updates(engine: Engine) -> list[tuple[int, str]]:
+    """Return (site, why) where a buffer is updated by atomics and by anything else.
+
+    Atomics of one kind come in any order; a sum and a maximum, words of two sizes, or an atomic and
+    a store do not. Whether they meet in one element is not looked at.
+    """
+    stores = engine.found.stores
+    ways: dict[Node | None, set[str]] = {}
+    for e in stores:
+        op, kind = ("store", "") if e.kind != "atomic" else e.attr.split(".")[:2]
+        if op not in ("min", "max") and kind[:1] in ("s", "u"):
+            kind = "b" + kind[1:]  # the sign plays no part
+        ways.setdefault(e.base, set()).add(f"{op}.{kind}")
+    everywhere = ways.get(None, set())
+    found: dict[Node | None, tuple[int, str]] = {}
+    for e in stores:
+        here = ways[e.base] | everywhere if e.base is not None else set().union(*ways.values())
+        if len(here) > 1 and here != {"store."}:
+            found.setdefault(e.base, (e.site, _MIXED))
     return list(found.values())
 
 

@@ -26,7 +26,7 @@ from checker.tree.rewrite import Scope
 from checker.tree.text import normalised_text
 from checker.walk.cases import pipelined, run_by_cases
 from checker.walk.engine import Engine
-from checker.walk.inplace import read_and_written
+from checker.walk.inplace import mixed_updates, read_and_written
 from checker.walk.outputs import group_outputs
 from checker.walk.state import GiveUp
 
@@ -108,7 +108,7 @@ def _result(engine: Engine, groups: list[OutputGroup]) -> WalkResult:
         findings.append(Reason("undefined", "a value that was never written reaches an output"))
     findings += [_reason(engine.program, "finding", message, site)
                  for site, message in engine.program.findings]
-    in_place = read_and_written(engine)
+    in_place = [*read_and_written(engine), *mixed_updates(engine)]
     for site, reason in [*found.unmodelled, *in_place]:
         findings.append(_reason(engine.program, "unmodelled", reason, site))
     opaque = tuple(_opaque(engine.program, site, reason, site in reached)

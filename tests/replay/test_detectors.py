@@ -61,6 +61,16 @@ CASES = {
     "two-writers-global": (
         LOAD + "st.global.f32 [%rd2], %f1;\n", "write-conflict",
         LOAD + "setp.eq.u32 %p1, %r1, 0;\n@%p1 st.global.f32 [%rd2], %f1;\n"),
+    "atomics-of-two-kinds": (
+        LOAD + "mov.b32 %r6, %f1;\nred.global.add.u32 [%rd2], %r6;\n"
+        "red.global.max.u32 [%rd2], %r6;\n", "race-write",
+        LOAD + "mov.b32 %r6, %f1;\nred.global.add.u32 [%rd2], %r6;\n"
+        "red.global.add.s32 [%rd2], %r6;\n"),
+    "a-store-and-an-atomic": (
+        LOAD + "mov.b32 %r6, %f1;\nred.global.add.u32 [%rd2], %r6;\n"
+        "setp.eq.u32 %p1, %r1, 0;\n@%p1 st.global.b32 [%rd2], %r6;\n", "race-write",
+        LOAD + "mov.b32 %r6, %f1;\nred.global.add.u32 [%rd2], %r6;\n"
+        "setp.eq.u32 %p1, %r1, 0;\n@%p1 st.global.b32 [%rd2+4], %r6;\n"),
     "two-writers-in-turn": (
         LOAD + "setp.lt.u32 %p1, %r1, 32;\n@%p1 st.global.f32 [%rd5], %f1;\n"
         "@!%p1 st.global.f32 [%rd5+-128], %f1;\n", "race-write",

@@ -110,3 +110,26 @@ def test_two_buffers_that_are_read_and_written() -> None:
     assert old.modelled
     assert not walked(_two("new")).modelled  # a value that the kernel stored itself
     assert same(old, walked(_two("late"))) == (True, ())
+
+
+UPDATE = ("mul.wide.u32 %rd10, %r2, 4;\nadd.s64 %rd11, %rd1, %rd10;\nadd.s64 %rd12, %rd3, %rd10;\n"
+          "ld.global.b32 %r5, [%rd11];\n")
+
+
+@pytest.mark.parametrize(("one", "two"), [
+    ("red.global.add.u32 [%rd3], %r5;", "red.global.max.u32 [%rd3], %r5;"),
+    ("red.global.max.u32 [%rd3], %r5;", "red.global.max.s32 [%rd3], %r5;"),
+    ("red.global.add.u32 [%rd3], %r5;", "red.global.add.u64 [%rd3], %rd12;"),
+    ("red.global.or.b32 [%rd3], %r5;", "st.global.b32 [%rd12], %r5;"),
+])
+def test_updates_of_two_kinds_have_no_order(one: str, two: str) -> None:
+    """A sum and a maximum of one element are another thing in the other order."""
+    for a, b in ((one, two), (two, one)):
+        assert not walked(text(UPDATE + a + "\n" + b)).modelled
+        assert walked(text(UPDATE + a + "\n" + b.replace("%rd3", "%rd2").replace(
+            "%rd12]", "%rd11]"))).modelled
+
+
+def test_updates_of_one_kind_have() -> None:
+    twice = ["red.global.add.u32 [%rd3], %r5;", "red.global.add.s32 [%rd12], %r5;"]
+    assert equal(text(UPDATE + "\n".join(twice)), text(UPDATE + "\n".join(reversed(twice))))
