@@ -136,10 +136,13 @@ def compare(a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = Non
     broken = [*broken_premises(other_premises(premises), at_a, at_b),
               *broken_premises(block_premises(sig_a.premises), at_a),
               *broken_premises(block_premises(sig_b.premises), at_b or at_a)]
+    overlaps = broken_premises({"no-alias"}, at_a, at_b)
     if broken and declared:
         return _verdict("unproved", "", premises, broken, sig_a, sig_b)
     whole = premises | (set() if sig_a.modelled else SAME_PROGRAM)
-    if not broken and normalised_text(one.program) == normalised_text(two.program) \
+    whole -= {"no-alias"} if overlaps else set()  # a program is itself whatever it works on
+    if len(broken) == len(overlaps) \
+            and normalised_text(one.program) == normalised_text(two.program) \
             and block_premises(sig_a.premises) == block_premises(sig_b.premises) \
             and not broken_premises(other_premises(whole), at_a, at_b):
         return _verdict("equal", "static", whole, [], sig_a, sig_b)

@@ -77,6 +77,8 @@ def contradicted(code: str, launch: Launch) -> str:
         return f"the block is {block_code(launch.block or block).removeprefix('block:')}"
     if code.startswith("pow2:"):
         return _no_power_of_two(code, launch)
+    if code == "no-alias":
+        return _overlapping(launch)
     if code == "tensor-map":
         nan = any(isinstance(arg, TensorMapArg) and arg.fill_nan for arg in launch.args)
         return "a tensor map fills with NaN" if nan else ""
@@ -118,6 +120,22 @@ def multiple(code: str) -> tuple[tuple[int, ...], int] | None:
     """The arguments that a premise `divisible` names, and what divides them; None: another one."""
     hit = _DIVISIBLE.fullmatch(code)
     return (tuple(map(int, hit[1].split(","))), int(hit[2])) if hit else None
+
+
+def _overlapping(launch: Launch) -> str:
+    """Which two buffer arguments share bytes, one of them written; empty where none do."""
+    starts: dict[str, tuple[str, int]] = {}
+    before: list[tuple[str, int, Buffer]] = []
+    for arg in launch.buffers():
+        memory, start = starts.get(arg.alias, (arg.name, 0))
+        memory, start = starts.setdefault(arg.name, (memory, start + arg.alias_offset))
+        for other_memory, other_start, other in before:
+            if memory == other_memory and {arg.role, other.role} != {"in"} \
+                    and start < other_start + other.size_bytes \
+                    and other_start < start + arg.size_bytes:
+                return f"{other.name} and {arg.name} overlap"
+        before.append((memory, start, arg))
+    return ""
 
 
 def _no_power_of_two(code: str, launch: Launch) -> str:

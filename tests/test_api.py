@@ -10,6 +10,8 @@ import pytest
 
 from checker import KernelInput, compare, partition
 from checker.api import Examined, by_replay, examine
+from checker.assume import contradicted
+from checker.launch import Launch
 from tests.kernels import elementwise, ptx
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "corpus" / "examples"
@@ -182,3 +184,50 @@ def test_a_map_through_something_opaque_merges_nothing() -> None:
         found = partition(sweep, static=static)
         assert [c.members for c in found.classes] == [("a", "again"), ("b",)]
         assert "same-program" in found.classes[0].premises
+
+
+READ_AGAIN = """
+    mul.wide.u32 %rd4, %r1, 4;
+    add.s64 %rd5, %rd1, %rd4;
+    add.s64 %rd6, %rd2, %rd4;
+    ld.global.f32 %f1, [%rd5];
+    add.rn.f32 %f2, %f1, %f1;
+    st.global.f32 [%rd6], %f2;
+    ld.global.f32 %f3, [%rd5];
+    add.rn.f32 %f9, %f3, %f2;
+    st.global.f32 [%rd6+128], %f9;
+"""
+
+
+def _shared(offset: int, role: str = "inout", elements: int = 64) -> dict[str, Any]:
+    return {"grid": [1, 1, 1], "args": [
+        {"buffer": "x", "dtype": "f32", "elements": elements, "role": role},
+        {"buffer": "y", "dtype": "f32", "elements": 64, "role": role, "alias": "x",
+         "alias_offset": offset}]}
+
+
+def test_arguments_that_overlap_contradict_what_no_alias_says() -> None:
+    """One kernel reads an element again that it has written through the other pointer."""
+    once = ptx(READ_AGAIN.replace("ld.global.f32 %f3, [%rd5]", "mov.f32 %f3, %f1"))
+    again = ptx(READ_AGAIN)
+    assert compare(again, once).equal
+    apart = {"grid": [1, 1, 1], "args": _launch(1)["args"]}
+    assert compare(again, once, launch_a=apart).basis == "static"
+    for offset in (0, 128):
+        verdict = compare(again, once, launch_a=_shared(offset, elements=128))
+        assert verdict.equal == (offset == 128)  # nothing that is written is read
+        assert verdict.basis != "static"
+    kernels = [KernelInput(name, text, launches=(_shared(0),))
+               for name, text in (("again", again), ("once", once))]
+    for static in (False, True):
+        assert len(partition(kernels, static=static).classes) == 2
+    same = compare(again, again, launch_a=_shared(0))
+    assert same.equal
+    assert "no-alias" not in same.premises
+
+
+@pytest.mark.parametrize(("launch", "overlaps"), [
+    (_shared(0), True), (_shared(252), True), (_shared(256, elements=128), True),
+    (_shared(256), False), (_shared(0, "in"), False), (_launch(1), False)])
+def test_which_arguments_overlap(launch: dict[str, Any], overlaps: bool) -> None:
+    assert bool(contradicted("no-alias", Launch.from_json(launch))) == overlaps
