@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from corpus.campaigns import algebra, cross, drift, fuzz, morph, mutate, truth
+from corpus.campaigns import algebra, cross, drift, fuzz, morph, mutate, terms, truth
 from corpus.campaigns.common import BUDGET, Options
 
 CAMPAIGNS: dict[str, Callable[[Options], int]] = {
     "mutate": mutate.campaign, "morph": morph.campaign, "cross": cross.campaign,
     "truth": truth.campaign, "fuzz": fuzz.campaign, "drift": drift.campaign,
-    "algebra": algebra.campaign,
+    "algebra": algebra.campaign, "terms": terms.campaign,
 }
 
 
