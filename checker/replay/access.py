@@ -375,7 +375,9 @@ def _matrices(m: Machine, ops: list[Op], values: list[list[V]], on: Mask | None)
             mine = slice(k * m.B, (k + 1) * m.B)
             parts = [cells.uniform(x[:, mine], int(first[c, k])) if alike[c, k] else
                      cells.value(x[:, mine], f[c, mine]) for c, x in enumerate(h)]
-            m.put(d, parts[0] if len(parts) == 1 else make_pack(parts), on, op.guard is not None)
+            whole = parts[0] if len(parts) == 1 else Pack(tuple(parts), 32) if all(
+                type(part) is Hash for part in parts) else make_pack(parts)
+            m.put(d, whole, on, op.guard is not None)
 
 
 def _dealt(rows: NDArray[Any], warps: int, trans: bool) -> NDArray[Any]:

@@ -43,19 +43,21 @@ _CONTROL = frozenset({"branch", "switch", "exit", "trap", "barrier", "mbar_test"
 
 def decode(program: Program, block_of: Sequence[int]) -> list[Step | None]:
     """Steps of a program; the first of a run of like float operations does all of them."""
-    steps = [_step(program, op) for op in program.ops]
+    steps: list[Step | None] = [_nothing] * len(program.ops)
+    once = dict.fromkeys(range(len(steps)))  # places of operations that are done one by one
     late = [*matrix_runs(program, block_of, operands), *_memory_runs(program, block_of)]
     for places in batch.runs(program, block_of, [places for places, _ in late]):
         ops = [program.ops[at] for at in places]
         for at in places:
-            steps[at] = _nothing
+            del once[at]
         steps[places[0]] = batch.step(program, ops, [operands(op) for op in ops],
                                       program.reg_widths[ops[0].dst[0]])
     for places, whole in late:
-        together = _together(places, [steps[at] for at in places], whole)
         for at in places:
-            steps[at] = _nothing
-        steps[places[-1]] = together
+            del once[at]
+        steps[places[-1]] = _together(program, places, whole)
+    for at in once:
+        steps[at] = _step(program, program.ops[at])
     return steps
 
 
@@ -88,9 +90,10 @@ def _registers_only(op: Op) -> bool:
         op.name == "mma" and op.attr.unit == "mma.sync")
 
 
-def _together(places: list[int], single: list[Step | None], whole: Callable[[Machine], bool]
-              ) -> Step:
+def _together(program: Program, places: list[int], whole: Callable[[Machine], bool]) -> Step:
     """A run at once; where something is to be reported or refused, one by one."""
+    single: list[Step | None] = []
+
     def run(m: Machine) -> None:
         m.together = True
         try:
@@ -100,6 +103,8 @@ def _together(places: list[int], single: list[Step | None], whole: Callable[[Mac
             pass
         finally:
             m.together = False
+        if not single:
+            single.extend(_step(program, program.ops[at]) for at in places)
         for at, one in zip(places, single, strict=True):
             m.pc = at
             assert one is not None
@@ -109,28 +114,30 @@ def _together(places: list[int], single: list[Step | None], whole: Callable[[Mac
 
 
 _CONSTANTS: dict[Const, V] = {}  # literals are never written to
+_ANY = const(0, 1)  # stands where a register's value goes
 
 
 def operands(op: Op) -> Callable[[Machine], list[V]]:
     """A function that reads an operation's sources."""
-    pairs: list[tuple[V | None, int]] = []
-    for s in op.src:
+    fixed: list[V] = []  # the literals in their places
+    regs: list[tuple[int, int]] = []
+    for i, s in enumerate(op.src):
         if isinstance(s, Const):
             if len(_CONSTANTS) > 4096:
                 _CONSTANTS.clear()
             found = _CONSTANTS.get(s)
             if found is None:
                 found = _CONSTANTS[s] = const(s.bits, s.width_bits)
-            pairs.append((found, -1))
+            fixed.append(found)
         else:
-            pairs.append((None, s))
+            fixed.append(_ANY)
+            regs.append((i, s))
 
     def read(m: Machine) -> list[V]:
-        table = m.regs
-        out: list[V] = []
-        for c, r in pairs:
-            v = c if c is not None else table[r]
-            out.append(undefined(m.program.reg_widths[r]) if v is None else v)
+        table, out = m.regs, fixed.copy()
+        for i, r in regs:
+            v = table[r]
+            out[i] = undefined(m.program.reg_widths[r]) if v is None else v
         return out
 
     return read

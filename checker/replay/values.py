@@ -335,6 +335,11 @@ def split(v: V, lo: int, w: int) -> V:
 def _split_pack(v: Pack, lo: int, w: int) -> V:
     parts: list[V] = []
     at = 0
+    for part in v.parts:  # most ask for one of the parts
+        if at == lo and part.w == w:
+            return part
+        at += part.w
+    at = 0
     for part in v.parts:
         start, end = max(lo, at), min(lo + w, at + part.w)
         if start < end:

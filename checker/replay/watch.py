@@ -42,6 +42,10 @@ class Rows:
         """An array over cells as one over (all rows, cells of a row)."""
         return cells.reshape(*cells.shape[:-1], -1, self.size // granule)
 
+    def taken(self, cells: NDArray[Any], granule: int) -> NDArray[Any]:
+        """The cells of these rows, of an array over cells: (*at, cells of a row)."""
+        return self.of(cells, granule).take(self.at, axis=0)
+
 
 @dataclass(slots=True)
 class _Access:
@@ -94,10 +98,10 @@ class Watch:
         if self._settled(self.last_write) and not self._meets(self.writes, rows):
             return None
         self._flush_writes()
-        seq = rows.of(self.wseq, self.g)[rows.at]
+        seq = rows.taken(self.wseq, self.g)
         if self.order.settled(seq, self.inside):
             return None
-        bad = ~self.order.knows(warp[:, None], rows.of(self.writer, self.g)[rows.at], seq)
+        bad = ~self.order.knows(warp[:, None], rows.taken(self.writer, self.g), seq)
         return bad if bad.any() else None
 
     def unordered_reads(self, rows: Rows, warp: Any) -> NDArray[np.bool_] | None:
@@ -105,20 +109,20 @@ class Watch:
         if self._settled(self.last_read) and not self._meets(self.reads, rows):
             return None
         self._flush_reads()
-        seq = rows.of(self.rseq, self.g)[rows.at]
+        seq = rows.taken(self.rseq, self.g)
         if self.order.settled(seq, self.inside):
             return None
-        reader = rows.of(self.reader, self.g)[rows.at]
+        reader = rows.taken(self.reader, self.g)
         bad = (reader != 0) & ~self.order.knows(warp[:, None], reader, seq)
         return bad if bad.any() else None
 
     def on_its_way(self, rows: Rows) -> bool:
         """Whether an asynchronous copy to one of these cells has not been waited for."""
-        return self.copying and bool(rows.of(self.pending, self.g)[rows.at].any())
+        return self.copying and bool(rows.taken(self.pending, self.g).any())
 
     def being_read(self, rows: Rows) -> bool:
         """Whether an asynchronous step may still read one of these cells."""
-        return self.reading is not None and bool(rows.of(self.reading, self.g)[rows.at].any())
+        return self.reading is not None and bool(rows.taken(self.reading, self.g).any())
 
     # --- what happens --------------------------------------------------------------------------
 
@@ -159,11 +163,11 @@ class Watch:
         Atomics of one kind come in any order.
         """
         self._flush_writes()
-        last = rows.of(self.writer, self.g)[rows.at]
-        seq = rows.of(self.wseq, self.g)[rows.at]
+        last = rows.taken(self.writer, self.g)
+        seq = rows.taken(self.wseq, self.g)
         alike = False
         if self.atomic is not None:
-            alike = rows.of(self.atomic, self.g)[rows.at] == kind
+            alike = rows.taken(self.atomic, self.g) == kind
         return np.asarray(~(alike & (last < 0)) & ~self.order.knows(warp[:, None], last, seq))
 
     def after_atomic(self, rows: Rows, kind: int) -> None:
