@@ -24,7 +24,7 @@ from rich.text import Text
 from checker import premises, sources
 from checker.cache import Cache, Examiner, open_default
 from checker.cli import render
-from checker.cli.status import USAGE, fail, guarded
+from checker.cli.status import USAGE, fail, guarded, writable
 from checker.cli.sweep import LIMIT_SECONDS, Jobs, Limit, jobs_for
 from checker.errors import UsageError
 from checker.gate import formats, lockfile, suppress, trees
@@ -99,7 +99,14 @@ def _load(baseline: Path) -> Lock:
             f"{baseline} is missing\n  hint: `samebits gate update --baseline {baseline} PATH...` "
             "writes it; commit it then"
         )
-    return lockfile.load(baseline.read_text(), name=str(baseline))
+    return lockfile.load(_text_of(baseline), name=str(baseline))
+
+
+def _text_of(baseline: Path) -> str:
+    try:
+        return baseline.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LockError(f"{baseline} cannot be read: {error}") from None
 
 
 def _sign(paths: list[str] | None, how: Signing) -> Current:
@@ -167,6 +174,7 @@ def check_kernels(
     incompatible, or no kernel checked.
     """
     wanted = _formats("json" if as_json else format_, report or [])
+    writable(*(file for _, file in wanted))
     lock = _load(baseline)
     excused = suppress.load(suppressions or baseline.with_name("samebits.suppress.toml"))
     current = _sign(paths, how)
@@ -307,20 +315,21 @@ def update(
     as_json: AsJson = False,
 ) -> None:
     """Write the baseline from the given kernels; nothing is written if one cannot be read."""
+    old = _load(baseline) if baseline.exists() else None
+    writable(baseline)
     current = _sign(paths, how)
     if current.errors:
         _print_errors(current.errors)
         print(f"{baseline} was not written", file=sys.stderr)
         raise typer.Exit(UNREADABLE_INPUT)
-    old = lockfile.load(baseline.read_text(), name=str(baseline)) if baseline.is_file() else None
     entries = [signed.entry for signed in current.kernels]
     if merge and old is not None:
         keys = {entry.key for entry in entries}
         entries += [entry for entry in old.entries if entry.key not in keys]
     text = lockfile.dump(entries)
-    changed = not baseline.is_file() or baseline.read_text() != text
+    changed = not baseline.is_file() or _text_of(baseline) != text
     if changed:
-        baseline.write_text(text)
+        baseline.write_text(text, encoding="utf-8")
     trees.remember(how.cache, current.kernels)
     how.cache.trim()
     report = check(old or Lock("", ()), current)

@@ -35,7 +35,11 @@ def read_tokens(path: Path) -> dict[str, frozenset[str]]:
     TOKEN may be given as `sha256:HEX` instead, so that the file holds no secret.
     """
     tokens: dict[str, frozenset[str]] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"cannot read {path}: {error}") from None
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
@@ -51,9 +55,24 @@ def read_tokens(path: Path) -> dict[str, frozenset[str]]:
     return tokens
 
 
+def _try_database(database: str) -> None:
+    """Open the database once, so that what is wrong with it is said in one line."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from server.store import Store
+
+    try:
+        Store(database).close()
+    except (SQLAlchemyError, ImportError, ValueError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        typer.echo(f"samebits: cannot use the database: {lines[0]}", err=True)
+        raise typer.Exit(2) from None
+
+
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8080,
+    port: Annotated[int, typer.Option(
+        min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
     database: Database = DATABASE,
     workers: Annotated[int, typer.Option(help="Worker processes; 0: one for each core.")] = 0,
     scheduler: Annotated[str, typer.Option(
@@ -89,6 +108,7 @@ def serve(
         kernel_limit=kernel_limit, tokens=read_tokens(tokens) if tokens else {},
         rate_per_s=rate, cors_origins=tuple(cors or ()), public_metrics=not private_metrics,
         drain_s=drain)
+    _try_database(database)
     try:
         run(settings, host, port, log_level=log_level)
     except OSError as error:

@@ -11,16 +11,17 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn, ParamSpec
 
 import typer
 
 from checker.cache import Defect
-from checker.errors import InputError, SamebitsError
+from checker.errors import InputError, SamebitsError, UsageError
 
 __all__ = [
     "DEFECT", "EQUAL", "UNEQUAL", "UNPROVED", "UNREADABLE", "USAGE", "error_json", "fail",
-    "guarded",
+    "guarded", "writable",
 ]
 
 EQUAL = 0
@@ -53,6 +54,11 @@ def guarded(*, unreadable: int = UNREADABLE) -> Callable[[Callable[P, None]], Ca
                 fail(error, USAGE, as_json)
             except (typer.Exit, typer.Abort, KeyboardInterrupt, BrokenPipeError):
                 raise
+            except OSError as error:
+                if os.environ.get("SAMEBITS_DEBUG"):
+                    raise
+                place = f"{error.filename}: " if error.filename else ""
+                fail(UsageError(f"{place}{error.strerror or error}"), USAGE, as_json)
             except Exception as error:
                 if os.environ.get("SAMEBITS_DEBUG") or type(error).__module__.startswith("click"):
                     raise
@@ -61,6 +67,18 @@ def guarded(*, unreadable: int = UNREADABLE) -> Callable[[Callable[P, None]], Ca
         return run
 
     return wrap
+
+
+def writable(*files: Path | None) -> None:
+    """Raise UsageError for a file that cannot be written, before anything is worked out for it."""
+    for file in files:
+        if file is None:
+            continue
+        if file.is_dir() or not file.parent.is_dir():
+            what = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+            raise UsageError(f"cannot write {file}: {what}")
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise UsageError(f"cannot write {file}: permission denied")
 
 
 def error_json(error: SamebitsError) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from checker import cache, knobs, sources
 from checker.cache import Cache, Examiner, open_default
 from checker.cli import render
 from checker.cli.remote import Server, engine_at
-from checker.cli.status import EQUAL, UNPROVED, UNREADABLE, guarded
+from checker.cli.status import EQUAL, UNPROVED, UNREADABLE, guarded, writable
 from checker.errors import UsageError
 from checker.results import Partition
 from checker.sources import Source
@@ -133,6 +133,7 @@ def partition(
     Exit status: 0 (with --batch-invariant: 3 where it is not proved), 2 wrong usage, 4 unreadable
     input.
     """
+    writable(output)
     engine = engine_at(server)
     found = sources.read(paths, kernels_in=engine.kernels_in)
     chosen = [s for s in found.kernels if kernel is None or kernel in s.input.name]
