@@ -60,8 +60,8 @@ class Fuel(Exception):
 class Node:
     """A value in every lane; `h` is its hash [2, 1 | lanes]. Compared by identity.
 
-    Matrix steps and their rows are hashed when somebody asks: most belong to iterations of a loop
-    that are compared by structure alone.
+    Matrix steps, their rows and what these are read from are hashed when somebody asks: most belong
+    to iterations of a loop that are compared by structure alone.
     """
 
     __slots__ = ("_h", "args", "attr", "aux", "deps", "extra", "high", "kids", "low",
@@ -100,10 +100,39 @@ class Node:
     @property
     def uniform(self) -> bool:
         """True where all lanes hold one tree."""
-        return bool(self.h.shape[1] == 1)
+        return (self._h is not None or not _varies(self)) and bool(self.h.shape[1] == 1)
 
     def __repr__(self) -> str:
         return f"<{self.serial} {self.op} {self.attr}>"
+
+
+def _varies(node: Node) -> bool:
+    """Tell whether some lanes certainly differ, of a node that is not hashed yet."""
+    if node.op == "select":
+        p, a, b = (_varies(x) if x._h is None else not x.uniform for x in node.args)
+        if {x.op for x in node.args[1:]} == {"load", "int"}:  # the sides are alike in no lane
+            return p or a or b
+        return not p and a != b
+    return node.op == "load" and node.poly is not None \
+        and any(isinstance(c, np.ndarray) for c in node.poly.terms.values()) \
+        and all(a.uniform for mono in node.poly.terms for a in mono)
+
+
+def _hashed_late(op: str, args: tuple[Node, ...]) -> bool:
+    """Tell whether a new node waits for somebody to ask for its hash.
+
+    Of loads, and of selects between them by a condition that is literal in no lane, equal hashes
+    mean the same operands: interning by structure finds what interning by hash would.
+    """
+    return op in HASHED_LATE or op == "load" or (
+        op == "select" and (args[1]._h is None or args[2]._h is None) and _literal_nowhere(args[0]))
+
+
+def _literal_nowhere(p: Node) -> bool:
+    """Tell whether a condition is a comparison in every lane, or made of several that are."""
+    if p.op in ("and", "or"):
+        return all(q.op in ("ge0", "eq0", "not") and _literal_nowhere(q) for q in p.args)
+    return _literal_nowhere(p.args[0]) if p.op == "not" else p.op in ("ge0", "eq0")
 
 
 def _choose(table: npt.NDArray[Any], options: list[Hash]) -> Hash:
@@ -415,7 +444,7 @@ class Forest:
         node = Node()
         node.op, node.attr, node.width, node.args = op, attr, width, args
         node.poly, node.table, node.extra, node.aux = poly, table, extra, None
-        if h is None and op in HASHED_LATE:
+        if h is None and _hashed_late(op, args):
             node._h = None
         else:
             if h is None:

@@ -5,7 +5,7 @@ In: a loop of a program. Out: sets of registers. Nothing here is run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from checker.core import OPS, Op
@@ -14,7 +14,10 @@ from checker.walk.flow import Loop
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["body", "carried", "cyclic", "idle", "summed"]
+__all__ = ["body", "carried", "cyclic", "idle", "summed", "unasked"]
+
+#: kinds of operations that do nothing but write registers
+_PURE = frozenset({"int", "pred", "float", "cvt", "move", "lane"})
 
 
 def body(engine: Engine, loop: Loop) -> Iterator[Op]:
@@ -90,6 +93,59 @@ def summed(engine: Engine, loop: Loop) -> set[int]:
         others |= more
         grown = bool(more)
     return sums - others
+
+
+def unasked(engine: Engine, loop: Loop, handed: Iterable[int]) -> frozenset[int]:
+    """Return the operations of a loop, by place, that only running values are made of.
+
+    What they give decides neither where an effect happens nor what is written or copied, nor any
+    of the registers `handed` to the next iteration: the state that an iteration leaves, running
+    values aside, is known without it. Of reads of shared memory only that they happen counts.
+    """
+    blocks = engine.flow.blocks
+    ops = {i: engine.program.ops[i] for b in loop.blocks
+           for i in range(blocks[b].start, blocks[b].end)}
+    needed, left = set(handed), dict(ops)
+    count = -1
+    for i, op in ops.items():
+        reads = _effects(op)
+        if reads is None:
+            reads = _reads(op)
+            del left[i]
+        needed.update(reads)
+    while count < len(needed):
+        count = len(needed)
+        for i, op in [*left.items()]:
+            if not needed.isdisjoint(op.dst):
+                needed.update(_reads(op))
+                del left[i]
+    return frozenset(left)
+
+
+def _reads(op: Op) -> list[int]:
+    reads = [s for s in op.src if isinstance(s, int)]
+    return reads if op.guard is None else [*reads, op.guard.reg]
+
+
+def _effects(op: Op) -> list[int] | None:
+    """Return the registers on which an operation's effects hang but for what it writes to others.
+
+    None: an operation that has effects beside reading shared memory.
+    """
+    if OPS[op.name].kind in _PURE:
+        return []
+    guard = [] if op.guard is None else [op.guard.reg]
+    if op.name == "ldmatrix" or (op.name == "load" and op.attr.space == "shared"):
+        places = op.src[:1]
+    elif op.name == "mma" and op.attr.unit != "tcgen05" and op.attr.c.source == "regs":
+        a, b = op.attr.a, op.attr.b
+        places = op.src[:0 if a.source == "regs" else 1]
+        if b.source != "regs":
+            at = a.regs if a.source == "regs" else 1
+            places = (*places, op.src[at])
+    else:
+        return None
+    return [*guard, *(s for s in places if isinstance(s, int))]
 
 
 def _added_to(op: Op) -> list[int]:

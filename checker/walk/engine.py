@@ -96,6 +96,7 @@ class Engine:
         self.counted: Callable[[Node], Poly | None] | None = None  # what a path knows of a count
         self.by_cases = False  # paths are not joined: what a path knows decides guards and choices
         self.case_path = self.forest.true  # what holds wherever the present memory is looked at
+        self.unasked: frozenset[int] = frozenset()  # operations of which nobody asks what they give
 
     def plain(self) -> Rewriter:
         """Return hashes without pivots, as they are with the sizes that are shared by now."""
@@ -235,7 +236,10 @@ class Engine:
                     raise GiveUp("switch", "an indexed branch", op.site)
                 state.path = rest
                 continue
-            self.step(op)
+            if i in self.unasked:
+                self.pass_over(op)
+            else:
+                self.step(op)
         if block.end > block.start and state.path is not self.forest.false:
             falls = [s for s in block.succs if s == block.index + 1]
             last = self.program.ops[block.end - 1]
@@ -287,6 +291,21 @@ class Engine:
             self.opaque(op, "no model")
             return
         handler(op)
+
+    def pass_over(self, op: Op) -> None:
+        """Run an operation but for what it gives: only that it reads shared memory counts."""
+        reads = {"load": self.memory.look, "ldmatrix": self.memory.look_at_matrices,
+                 "mma": self.matrix.look}.get(op.name)
+        if reads is None:
+            return
+        self.guard = self.guard_of(op)
+        if self.guard is self.forest.false:
+            return
+        self._written(op)
+        flights = self.matrix.flights
+        if flights.registers and not flights.registers.isdisjoint((*op.src, *op.dst)):
+            flights.check(op)
+        reads(op)
 
     def _written(self, op: Op) -> None:
         """Look that what was never written decides neither whether an effect happens nor where."""

@@ -20,7 +20,7 @@ from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, TooLarge
 from checker.tree.rewrite import Pivot, Rewriter
 from checker.tree.values import Value
-from checker.walk.carried import carried, cyclic, idle, summed
+from checker.walk.carried import carried, cyclic, idle, summed, unasked
 from checker.walk.counting import ordered
 from checker.walk.flight import Flight
 from checker.walk.flow import Loop
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Iteration", "Runner", "Summary", "run_loop"]
 
+TOLD = 2  # first iterations from which a template of the iteration number is read
 
 
 @dataclass(slots=True)
@@ -90,6 +91,7 @@ class Runner:
         self.phis: dict[int, Node] = {}
         self.labels: dict[int, Any] = {}
         self.iterations: list[Iteration] = []
+        self.whole = 0  # how many of them were run as a whole
         self.world: Any = None
         self.start: Node | None = None
         self.after = state  # what is not in registers, after the loop
@@ -134,8 +136,12 @@ class Runner:
             count += 1
         return edges
 
-    def _iterate(self, start: State, keep: bool = False) -> Iteration:
-        """Run the body once; the path inside is relative to the loop's entry."""
+    def _iterate(self, start: State, keep: bool = False,
+                 unasked: frozenset[int] = frozenset()) -> Iteration:
+        """Run the body once; the path inside is relative to the loop's entry.
+
+        unasked: operations that are not asked what they give.
+        """
         engine = self.engine
         begin = len(engine.found.stores)
         kept = start.copy()
@@ -143,9 +149,11 @@ class Runner:
         known = conjuncts(self.path)
         engine.loop_stack.append(self.kappa)
         around, engine.loop_path = engine.loop_path, self.path
+        engine.unasked = unasked
         try:
             leaving = engine.region(self.loop.blocks, self.loop, self.loop.header, start)
         finally:
+            engine.unasked = frozenset()
             engine.loop_stack.pop()
             engine.loop_path = around
         backs = leaving.pop(self.loop.header, [])
@@ -222,16 +230,19 @@ class Runner:
     # -- the proof
     def _prove(self) -> list[tuple[int, State]] | None:
         engine = self.engine
-        self.iterations = []
+        self.iterations, self.whole = [], 0
         self.unlike, self.unfit = set(), {}
         state = self._with_phis(self.entry)
         worlds = [engine.memory.snapshot()]
         starts = [state]
-        for lead, period in self.schedule.tries(engine.tiles.stages()):
+        unasked = self._unasked()
+        for attempt, (lead, period) in enumerate(self.schedule.tries(engine.tiles.stages())):
             engine.memory.restore(worlds[-1])
             while len(starts) <= lead + period:
-                it = self._iterate(starts[-1].copy())
+                first = not unasked or len(starts) <= TOLD
+                it = self._iterate(starts[-1].copy(), unasked=frozenset() if first else unasked)
                 self.iterations.append(it)
+                self.whole += first
                 if it.back is None:
                     raise GiveUp("loop", "a loop without a way back", engine.site)
                 if self._grow_accumulators(it) or self._split_labels(it):
@@ -242,10 +253,32 @@ class Runner:
             proved = self._induction(starts, worlds, lead, period)
             if proved is not None or len(self.lost) > lost:
                 return proved
-            self._compare_first()
+            if attempt or self.whole == len(self.iterations):
+                self._compare_first(starts, worlds)
             if self.unlike >= {0, 1}:  # the first iterations are the same whatever the lead
                 break
         raise GiveUp("loop", "no period of the loop's state was found", engine.site)
+
+    def _unasked(self) -> frozenset[int]:
+        """Return the operations that need not be asked what they give (`unasked`)."""
+        inner = [x for x in self.engine.flow.loops.values() if x.blocks < self.loop.blocks]
+        if any(not only_waits(self.engine, x) for x in inner):
+            return frozenset()
+        return unasked(self.engine, self.loop, [
+            r for r in self.carried if r not in self.accumulators and r not in self.lost])
+
+    def _make_whole(self, starts: list[State], worlds: list[Any], count: int) -> None:
+        """Run the first iterations again of which not everything was asked.
+
+        They start as they did: what was not asked does not decide how an iteration leaves things.
+        """
+        findings, kept = list(self.engine.found.findings), self.engine.memory.snapshot()
+        for i in range(self.whole, min(count, len(self.iterations))):
+            self.engine.memory.restore(worlds[i])
+            self.iterations[i] = self._iterate(starts[i].copy())
+            self.whole = i + 1
+        self.engine.memory.restore(kept)
+        self.engine.found.findings = findings
 
     def _grow_accumulators(self, it: Iteration) -> bool:
         """A carried value that depends on an accumulator is one itself."""
@@ -301,7 +334,15 @@ class Runner:
             self._drop(runs)
             engine.found.findings = findings
             return None
+        # A general state is the first one at counter 0, but for the paths of copies under way:
+        # what its iterations give at counter 0 is what the first ones give.
+        alike = engine.memory.alike_paths(worlds[lead], worlds[lead + period])
+        self._make_whole(starts, worlds, lead if alike else lead + period)
         summary = self._summarise(runs, lead, period)
+        if summary is None and self.whole < lead + period:  # more of the first may tell one
+            self._make_whole(starts, worlds, lead + period)
+            self.unlike, self.unfit = set(), {}
+            summary = self._summarise(runs, lead, period)
         if summary is None:
             self._drop(runs)
             engine.found.findings = findings
@@ -314,16 +355,17 @@ class Runner:
         drained = all(not engine.tiles.in_flight(it.world[4], it.cond) for it in runs)
         return self._leave(summary, drained)
 
-    def _compare_first(self) -> None:
+    def _compare_first(self, starts: list[State], worlds: list[Any]) -> None:
         """Look, once there are three, whether one template gives the first iterations.
 
         It is what takes least to show that no lead and no period will do (`_refuted`). In a ring
         of tiles what needs no template may be tried last.
         """
-        first = self.iterations
-        if len(first) < 3 or self.unlike or self.unfit or self.engine.tiles.stages() \
-                or any(len(it.exits) != 1 for it in first):
+        if len(self.iterations) < 3 or self.unlike or self.unfit or self.engine.tiles.stages() \
+                or any(len(it.exits) != 1 for it in self.iterations):
             return
+        self._make_whole(starts, worlds, 3)
+        first = self.iterations[:self.whole]
         try:
             made = self._first_templates(first, self._header_exit(first[0]))
             if made is not None:
@@ -427,7 +469,7 @@ class Runner:
         """Unify the iterations into one template; check it against every one of them."""
         k = Poly(32, {(self.kappa,): 1})
         header = self._header_exit(runs[0])
-        made = self._first_templates(self.iterations[:lead + period], header)
+        made = self._first_templates(self.iterations[:min(self.whole, lead + period)], header)
         if made is None:
             return None
         test, wanted = made

@@ -39,6 +39,7 @@ class MatrixOps:
         self.inverse: dict[Fragment, tuple[Table, Table]] = {}
         self.tables: dict[Any, Table] = {}  # of operands in registers
         self.flights = Flights(engine)  # steps of warp groups
+        self.placed: dict[Any, tuple[Table, Table, int] | None] = {}  # where operands lie
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
         """Return the table rows this module serves."""
@@ -59,10 +60,7 @@ class MatrixOps:
         if not engine.known_block:
             engine.opaque(op, f"a matrix step: {engine.unknown}")
             return
-        mask, rest = engine.memory.active()
-        known = engine.lanes % attr.lanes == 0 and bool(mask.all()) \
-            and rest.uniform and attr.c.source == "regs" and attr.blocks == 1
-        if model is None or not known or attr.a.source == "tmem" or attr.c.fragment is None:
+        if model is None or not self._everyone(attr) or attr.a.source == "tmem":
             engine.opaque(op, "a matrix step that is not modelled")
             return
         sources = list(op.src)
@@ -75,6 +73,7 @@ class MatrixOps:
         if attr.has_scale_d:
             fresh = engine.predicate(sources[0])
         frag = attr.c.fragment
+        assert frag is not None
         row, col = self._lanes(frag.row, attr.lanes), self._lanes(frag.col, attr.lanes)
         index: list[Table] = []  # of the shared bytes that it reads
         rows_a = self._rows(attr, a_src, True, row, index)
@@ -91,6 +90,53 @@ class MatrixOps:
         if attr.unit == "wgmma":
             self.flights.issue(self.flights.state.open, op.dst,
                                a_src if attr.a.source == "regs" else (), index)
+
+    def look(self, op: Op) -> None:
+        """Run a matrix step but for what it gives: its operands in shared memory are read."""
+        attr: Mma = op.attr
+        model = step_model(attr)
+        if model is None or not self._everyone(attr) or attr.a.source == "tmem":
+            self._mma(op)
+            return
+        frag = attr.c.fragment
+        assert frag is not None
+        count = attr.a.regs if attr.a.source == "regs" else 1
+        index: list[Table] = []
+        for operand, src, table in ((attr.a, op.src[0], frag.row), (attr.b, op.src[count],
+                                                                   frag.col)):
+            if operand.source != "regs":
+                number = self._lanes(table, attr.lanes)
+                distinct = {number[:, e].tobytes(): number[:, e] for e in range(number.shape[1])}
+                poly = self.engine.values.poly(self.engine.source(src), 64)
+                placed = self._places(operand, attr.k, poly.unsigned_const(self.engine.lanes),
+                                      distinct, "wgmma") if poly.is_const else None
+                if placed is None:
+                    self._mma(op)
+                    return
+                index.append(self._read(operand, *placed, None))
+        if attr.unit == "wgmma":
+            self.flights.issue(self.flights.state.open, op.dst,
+                               op.src[:count] if attr.a.source == "regs" else (), index)
+
+    def _everyone(self, attr: Mma) -> bool:
+        """Tell whether all lanes take a step together, in whole groups."""
+        engine = self.engine
+        if not engine.known_block:
+            return False
+        mask, rest = engine.memory.active()
+        return engine.lanes % attr.lanes == 0 and bool(mask.all()) and rest.uniform \
+            and attr.c.source == "regs" and attr.blocks == 1 and attr.c.fragment is not None
+
+    def _read(self, operand: MatrixOperand, at: Table, readers: Table, span: int,
+              issuer: int | None) -> Table:
+        """Read elements of shared memory, whatever they are; returns the bytes, each once."""
+        shared, size = self.engine.memory.shared, _BYTES[operand.type]
+        index = at[..., None] + np.arange(size)
+        shared.unfold_at(at, size, span)
+        shared.look_at_elements(index, shared.lane.take(index), readers, issuer)
+        index = each_once(index)
+        shared.busy[index] += 1
+        return index
 
     def typed(self, name: str, row: Node) -> Node:
         """Return a row whose elements' type is part of them."""
@@ -233,12 +279,37 @@ class MatrixOps:
         desc: one for each lane. issuer: the lane that reads for all; None: each for itself.
         """
         engine = self.engine
+        placed = self._places(operand, depth, desc, distinct, unit)
+        if placed is None:
+            return None
+        at, which, span = placed
+        size, shared = _BYTES[operand.type], engine.memory.shared
+        found = shared.elements(at, size, which, span, issuer)
+        if found is None:
+            return None
+        sources, table = found
+        parts = [engine.values.node(s) for s in sources]
+        index = each_once(at[..., None] + np.arange(size))
+        shared.busy[index] += 1
+        return {name: krow(engine, parts, table.take(row, axis=1))
+                for name, row in zip(distinct, which, strict=True)}, index
+
+    def _places(self, operand: MatrixOperand, depth: int, desc: Any, distinct: dict[bytes, Table],
+                unit: str) -> tuple[Table, Table, int] | None:
+        """Return where elements [k][n] lie by descriptor, which n lanes read, bytes of a row."""
+        name = operand, depth, desc.tobytes(), tuple(distinct), unit
+        if name not in self.placed:
+            self.placed[name] = self._placed(operand, depth, desc, distinct, unit)
+        return self.placed[name]
+
+    def _placed(self, operand: MatrixOperand, depth: int, desc: Any, distinct: dict[bytes, Table],
+                unit: str) -> tuple[Table, Table, int] | None:
+        engine = self.engine
         size = _BYTES.get(operand.type)
         if size is None:
             return None
         k = np.arange(depth, dtype=np.int64)[:, None]
         span = _span(desc, unit)
-        shared = engine.memory.shared
         numbers = np.stack(list(distinct.values()))
         # each row of each descriptor is looked up once, whichever lanes read it
         of_desc = np.unique(desc, return_inverse=True)[1].ravel()
@@ -248,18 +319,7 @@ class MatrixOps:
         at = None if span is None else _descriptor_addresses(
             desc[first % engine.lanes], numbers.ravel()[first][None, :], k, size,
             operand.transposed, span)
-        if at is None:
-            return None
-        which = which.reshape(numbers.shape)
-        found = shared.elements(at, size, which, span or 0, issuer)
-        if found is None:
-            return None
-        sources, table = found
-        parts = [engine.values.node(s) for s in sources]
-        index = each_once(at[..., None] + np.arange(size))
-        shared.busy[index] += 1
-        return {name: krow(engine, parts, table.take(row, axis=1))
-                for name, row in zip(distinct, which, strict=True)}, index
+        return None if at is None else (at, which.reshape(numbers.shape), span or 0)
 
 
 def _all(row: Node, zero: Node) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.core import GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, MODULE_BASE, Op
+from checker.tree.arrays import is_number
 from checker.tree.evaluate import moves_with
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
@@ -130,6 +131,15 @@ class MemoryOps:
             if space == "global":
                 engine.guard = own_tests(engine, guard, at)
             engine.put(dst, self.load(space, at, mem.width_bits, volatile=mem.volatile, op=op))
+
+    def look(self, op: Op) -> None:
+        """Run a load of shared memory but for what it gives."""
+        mem = op.attr
+        _space, address = self._space(mem.space, self._address(op.src[0], mem.offset_bytes))
+        step = mem.width_bits // 8
+        for i in range(len(op.dst)):
+            literal = self._shared_address(address.add(constant(64, i * step)), op)
+            self.shared.look_at(literal, mem.width_bits, self.active()[0])
 
     def _under(self, address: Poly) -> Poly:
         """Return an address where the present guard holds: conditions in it are decided."""
@@ -435,6 +445,10 @@ class MemoryOps:
 
     def _copies(self, count: Poly, size: int) -> tuple[Node, bool]:
         """Return when a count of bytes is `size`, and whether it is nothing elsewhere."""
+        if len(count.terms) == 1:
+            (bits, c), = count.terms.items()
+            if bits and all(a.op == "bit" for a in bits) and is_number(c, size):
+                return self.engine.logic.conjunction([a.args[0] for a in bits]), True
         name = count.name(), size
         if name not in self.counts:
             logic = self.engine.logic
@@ -545,6 +559,11 @@ class MemoryOps:
         tiles = self.engine.tiles.generalise(a[4], b[4], g)
         return None if tiles is None else (shared, groups, [], b[3], tiles, commits)
 
+    def alike_paths(self, a: Any, b: Any) -> bool:
+        """Tell whether copies under way in two states were made on the same paths."""
+        return all(x[3] is y[3] for one, two in zip(a[1], b[1], strict=True)
+                   for x, y in zip(one, two, strict=True))
+
     def matches(self, general: Any, after: Any, same: Any) -> bool:
         """Tell whether a world is the general one at the next counter."""
         if len(general[1]) != len(after[1]) or after[2] \
@@ -608,23 +627,38 @@ class MemoryOps:
 
     def _ldmatrix(self, op: Op) -> None:
         engine = self.engine
+        places = self._matrices(op)
+        if places is None:
+            engine.opaque(op, "a matrix load of a shape that is not modelled")
+            return
+        mask, _rest = self.active()
+        for dst, parts in zip(op.dst, places, strict=True):
+            loaded = [self.shared.load(at, 32 // len(parts), mask) for at in parts]
+            engine.put(dst, loaded[0] if len(loaded) == 1 else engine.values.pack(loaded))
+
+    def look_at_matrices(self, op: Op) -> None:
+        """Run a matrix load but for what it gives."""
+        places = self._matrices(op)
+        if places is None:
+            self._ldmatrix(op)
+            return
+        mask, _rest = self.active()
+        for parts in places:
+            for at in parts:
+                self.shared.look_at(at, 32 // len(parts), mask)
+
+    def _matrices(self, op: Op) -> list[list[Any]] | None:
+        """Return where each lane reads the parts of each register; None: not modelled."""
         rows = self._rows(op)
         mask, _rest = self.active()
         if rows is None or not bool(mask.all()):
-            engine.opaque(op, "a matrix load of a shape that is not modelled")
-            return
-        lane = np.arange(engine.lanes, dtype=np.int64)
+            return None
+        lane = np.arange(self.engine.lanes, dtype=np.int64)
         warp, t = lane // 32 * 32, lane % 32
-        for i, dst in enumerate(op.dst):
-            if op.attr.trans:
-                halves: list[Value] = []
-                for h in (0, 1):
-                    at = rows[warp + 8 * i + 2 * (t % 4) + h] + 2 * (t // 4)
-                    halves.append(self.shared.load(at, 16, mask))
-                engine.put(dst, engine.values.pack(halves))
-            else:
-                at = rows[warp + 8 * i + t // 4] + 4 * (t % 4)
-                engine.put(dst, self.shared.load(at, 32, mask))
+        if op.attr.trans:
+            return [[rows[warp + 8 * i + 2 * (t % 4) + h] + 2 * (t // 4) for h in (0, 1)]
+                    for i in range(len(op.dst))]
+        return [[rows[warp + 8 * i + t // 4] + 4 * (t % 4)] for i in range(len(op.dst))]
 
     def _stmatrix(self, op: Op) -> None:
         engine = self.engine

@@ -45,11 +45,13 @@ def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,
     started = time.process_time()
     engine: Engine | None = None
     try:
-        found = _by_cases(program, seconds, max_nodes, divisible)
-        if found is not None:
-            found.millis = 1000 * (time.process_time() - started)
-            return found
         engine = Engine(program, seconds, max_nodes, divisible)
+        if pipelined(program, engine.flow):
+            found = _by_cases(program, engine, seconds, max_nodes, divisible)
+            if found is not None:
+                found.millis = 1000 * (time.process_time() - started)
+                return found
+            engine = Engine(program, seconds, max_nodes, divisible)
         engine.run()
         groups = group_outputs(engine)
         result = _result(engine, groups)
@@ -70,18 +72,17 @@ def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,
     return result
 
 
-def _by_cases(program: Program, seconds: float, max_nodes: int, divisible: Iterable[str]
-              ) -> WalkResult | None:
+def _by_cases(program: Program, engine: Engine, seconds: float, max_nodes: int,
+              divisible: Iterable[str]) -> WalkResult | None:
     """Walk a program with a pipelined loop path by path; None where that does not go through.
 
-    The first tiles may be fetched before the text shows which sizes one test serves a group of
-    elements for: then it is walked once more, knowing that from the start.
+    engine: a fresh one. The first tiles may be fetched before the text shows which sizes one test
+    serves a group of elements for: then it is walked once more, knowing that from the start.
     """
     shared: set[str] = set()
     for again in (False, True):
-        engine = Engine(program, seconds, max_nodes, divisible)
-        if not pipelined(program, engine.flow):
-            return None
+        if again:
+            engine = Engine(program, seconds, max_nodes, divisible)
         before = set(engine.forest.shared)
         engine.forest.shared |= shared
         try:

@@ -266,10 +266,20 @@ class Shared:
         index = self._bytes(address, count, active)
         if not index.size:
             return self.values.undefined(width)
+        if not peek:
+            self._look(index, active)
+        return self._pieces(self.writer[index], self.lane[index], self.off[index], count, active)
+
+    def look_at(self, address: Table, width: int, active: npt.NDArray[np.bool_]) -> None:
+        """Read `width` bits at each active lane's address, whatever they are."""
+        index = self._bytes(address, width // 8, active)
+        if index.size:
+            self._look(index, active)
+
+    def _look(self, index: Table, active: npt.NDArray[np.bool_]) -> None:
+        """Each active lane reads its bytes [active lanes, width]."""
         me = np.flatnonzero(active)[:, None]
-        writer, lane, off = self.writer[index], self.lane[index], self.off[index]
-        if peek:
-            return self._pieces(writer, lane, off, count, active)
+        writer, lane = self.writer[index], self.lane[index]
         if bool(self._unordered(self.wrote.take(index, axis=1),
                                 np.where(writer != _NOBODY, lane, _NOBODY), me).any()):
             self.report("race", "a shared read that no barrier orders after another lane's write")
@@ -279,7 +289,6 @@ class Shared:
         other = ~fresh & (self.reader[index] != me)
         self.reader[index] = np.where(other, _SEVERAL, np.broadcast_to(me, index.shape))
         self.read[0][index], self.read[1][index] = self.epoch
-        return self._pieces(writer, lane, off, count, active)
 
     def _pieces(self, writer: Table, lane: Table, off: Table, count: int,
                 active: npt.NDArray[np.bool_]) -> Value:
@@ -331,11 +340,7 @@ class Shared:
         which they are read (0: none). issuer: the lane that reads for all others, up to a time that
         all wait for (`busy`).
         """
-        self._grow(int(at.max()) + size)
-        for entry in np.unique(self.writer[at]).tolist():
-            tile = self.entries[entry] if entry >= 0 else None
-            if isinstance(tile, Node) and tile.op == "tile" and span:
-                self.unfold(entry, size, span)
+        self.unfold_at(at, size, span)
         index = at[..., None] + np.arange(size)
         writer, lane, off = (x.take(index) for x in (self.writer, self.lane, self.off))
         together = (writer == writer[..., :1]) & (lane == lane[..., :1]) & (
@@ -344,13 +349,7 @@ class Shared:
             raise GiveUp("loop", "shared bytes that no general iteration describes")
         if not bool(together.all()) or bool((writer < 0).any()):
             return None
-        if self._read_early(self.wrote.take(index, axis=1), lane, readers, issuer):
-            self.report("race", "a matrix step reads bytes that no barrier orders")
-        if self.under_way(index):
-            self.report("race", "a matrix step reads while a copy may still write there")
-        if issuer is None:
-            self.reader[index] = _SEVERAL
-            self.read[0][index], self.read[1][index] = self.epoch
+        self.look_at_elements(index, lane, readers, issuer)
         code, which = np.unique(_codes(writer[..., 0], off[..., 0]), return_inverse=True)
         parts: list[Value] = []
         for c in code.tolist():
@@ -361,6 +360,25 @@ class Shared:
             cond = self.conds[c // _SPAN]
             parts.append(part if cond is None else self.seen_as(cond, part))
         return parts, np.stack((which.reshape(at.shape), lane[..., 0]), axis=-1)
+
+    def unfold_at(self, at: Table, size: int, span: int) -> None:
+        """Give the bytes of elements [k][n] under a swizzle to the elements of their tiles."""
+        self._grow(int(at.max()) + size)
+        for entry in each_once(self.writer[at].astype(np.int64) + 1).tolist() if span else ():
+            tile = self.entries[entry - 1] if entry else None
+            if isinstance(tile, Node) and tile.op == "tile":
+                self.unfold(entry - 1, size, span)
+
+    def look_at_elements(self, index: Table, lane: Table, readers: Table, issuer: int | None
+                         ) -> None:
+        """Matrix steps read elements [k][n][byte], written by these lanes (`elements`)."""
+        if self._read_early(self.wrote.take(index, axis=1), lane, readers, issuer):
+            self.report("race", "a matrix step reads bytes that no barrier orders")
+        if self.under_way(index):
+            self.report("race", "a matrix step reads while a copy may still write there")
+        if issuer is None:
+            self.reader[index] = _SEVERAL
+            self.read[0][index], self.read[1][index] = self.epoch
 
     def _read_early(self, wrote: Table, who: Table, readers: Table, issuer: int | None) -> bool:
         """Tell whether bytes [k][n][byte] may still be written while lanes read some of them."""

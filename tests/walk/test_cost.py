@@ -20,7 +20,10 @@ from checker.tree.result import WalkResult
 from checker.tree.rewrite import Rewriter
 from checker.tree.values import Values
 from checker.walk import loops
+from checker.walk.carried import carried, cyclic, unasked
+from checker.walk.engine import Engine
 from checker.walk.loops import Runner
+from checker.walk.matrix import MatrixOps
 from checker.walk.run import walk
 from checker.walk.shared import Shared
 from corpus.load import load_set, load_truth
@@ -138,8 +141,30 @@ def test_a_template_that_missed_an_iteration_is_not_tried_again(
     """The steps of stream-k's loop change between its first iterations, whatever the lead."""
     calls = count((loops.Runner, "_iterate"), (loops.Runner, "_common"))
     _walked("gemm_streamk")
-    assert calls["_common"] == 1
+    assert calls["_common"] == 2  # read off two iterations, then off all that were run
     assert calls["_iterate"] < 20
+
+
+def test_iterations_that_only_settle_the_state_take_no_matrix_steps(
+        count: Callable[..., Counter[str]]) -> None:
+    calls = count((Runner, "_iterate"), (MatrixOps, "_mma"), (MatrixOps, "look"))
+    assert _walked(GEMM).modelled
+    # four steps in each of eight iterations: two tell the template, three are the general ones
+    assert calls == {"_iterate": 8, "_mma": 4 * 5, "look": 4 * 3}
+
+
+def test_what_decides_where_bytes_go_is_asked_in_every_iteration() -> None:
+    """Of a pipelined loop only conversions and matrix steps may go unasked, and their reads."""
+    kernel = next(k for k in load_set("sm_90") if k.name.startswith("gemm_fp8.e4m3-BK64_BM64"))
+    engine = Engine(program_of(kernel.text, isa=kernel.isa))
+    loop, = engine.flow.loops.values()
+    registers = carried(engine, loop)
+    ops = [engine.program.ops[i] for i in unasked(engine, loop, [
+        r for r in registers if r not in cyclic(engine, loop)])]
+    assert {op.name for op in ops} <= {"ldmatrix", "mma", "extract", "fcvt", "pack", "mov"}
+    assert {"ldmatrix", "mma", "fcvt"} <= {op.name for op in ops}
+    assert not any(op.name == "mma" for op in (engine.program.ops[i] for i in unasked(
+        engine, loop, registers)))  # their sums are handed on
 
 
 @pytest.fixture
