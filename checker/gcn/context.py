@@ -495,6 +495,8 @@ class Context:
         rounding, denorm = self.m.modes.get("round" + field), self.m.modes.get("denorm" + field)
         if rounding is None or denorm is None:
             raise Unmodelled("the mode register is not known here")
+        if kind == "f16" and self.m.modes.get("fp16_ovfl") != 0:
+            raise Unmodelled("halves that overflow to the largest number (fp16_ovfl)")
         return FloatMode(kind, ("rn", "rp", "rm", "rz")[rounding],
                          ("flush", "flush_in", "flush_out", "keep")[
                              {0: 0, 1: 2, 2: 1, 3: 3}[denorm]], **extra)
@@ -507,7 +509,7 @@ class Context:
         for name in ("mul", "div"):
             if name in self.mods:
                 self.used.add(name)
-                if self.m.modes.get("ieee") != 1:
+                if self.m.modes.get("ieee") != 1 or self.target.major >= 12:
                     raise Unmodelled(f"output modifier {name}")
         return self.mode(kind, saturate=saturate)
 

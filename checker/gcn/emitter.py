@@ -69,6 +69,11 @@ _FOLD: dict[str, Callable[[int, int, int], int]] = {
     "imulhi_s": lambda a, b, w: (_signed(a, w) * _signed(b, w)) >> w,
 }
 #: operations whose result differs between lanes although their sources do not
+#: results of arithmetic: a NaN among them is quiet
+_ARITHMETIC = frozenset(("fadd", "fsub", "fmul", "ffma", "fdiv", "fldexp"))
+_FLOATS = ("f16", "bf16", "f32", "f64")
+_MOVES = frozenset(("select", "gather", "first", "extract", "pack", "zext", "sext", "shl", "shr_u",
+                    "iand", "ior", "ixor"))
 _LANEWISE = frozenset(("special", "load", "lanebit", "opaque", "atomic", "mma"))
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
@@ -91,6 +96,7 @@ class Emitter:
         self.implied: dict[Source, frozenset[Source]] = {}
         self.uniform: set[Source] = {TRUE, FALSE}
         self.quiet: set[Source] = set()
+        self.raw: set[Source] = set()  # bits of memory, of other blocks' registers
         self.short: set[Source] = set()  # 32-bit values below 2**16
         self.pointers: set[Source] = set()  # 64-bit addresses and their high halves
         self.premises: set[str] = set()
@@ -124,6 +130,35 @@ class Emitter:
     def definition(self, value: Source) -> Definition | None:
         """The defining operation of a temporary of this block."""
         return self.defs.get(value) if isinstance(value, int) else None
+
+    def is_quiet(self, value: Source) -> bool:
+        """True if the value cannot be a signalling NaN."""
+        if isinstance(value, Const):
+            exponent, quiet_bit = {16: (0x7C00, 0x200), 64: (0x7FF << 52, 1 << 51)}.get(
+                value.width_bits, (0x7F800000, 0x400000))
+            payload = value.bits & ((quiet_bit << 1) - 1)
+            return value.bits & exponent != exponent or payload == 0 or bool(payload & quiet_bit)
+        if value in self.quiet:
+            return True
+        found = self.definition(value)
+        if found is None:
+            return False
+        if found[0] in _ARITHMETIC or (found[0] == "fcvt" and found[2].dst in _FLOATS):
+            return True
+        if found[0] == "select":
+            return self.is_quiet(found[1][1]) and self.is_quiet(found[1][2])
+        return found[0] in ("fneg", "fabs", "gather", "first") and self.is_quiet(found[1][0])
+
+    def is_raw(self, value: Source, depth: int = 20) -> bool:
+        """True if the bits are known to be those of memory, moved: a signalling NaN stays one."""
+        if isinstance(value, Const) or value in self.raw:
+            return True
+        found = self.defs.get(value)
+        if found is None or depth == 0 or found[0] not in _MOVES:
+            return False
+        moved = found[1][:1] if found[0] in ("gather", "first") else \
+            found[1][1:] if found[0] == "select" else found[1]
+        return all(self.is_raw(s, depth - 1) for s in moved)
 
     def is_uniform(self, value: Source, depth: int = 40) -> bool:
         """True if the value is known to be the same in all lanes of a wave."""

@@ -29,6 +29,7 @@ class Kernel:
     texts: dict[str, str]
     premises: set[str] = field(default_factory=set)
     members: dict[int, int] = field(default_factory=dict)  # waves that named barriers expect
+    quiet_shared: bool = True  # no store put what may be a signalling f32 into shared memory
 
     def flag(self, name: str, default: int = 0) -> int:
         """A descriptor value by its name without `.amdhsa_`."""

@@ -119,6 +119,12 @@ class Lowering:
     # -- the fixpoint
 
     def run(self) -> tuple[list[Block], list[Lowered]]:
+        """Lower all blocks; again if what is stored in shared memory is not what was supposed."""
+        supposed = self.kernel.quiet_shared
+        found = self._converge()
+        return found if self.kernel.quiet_shared == supposed else self._converge()
+
+    def _converge(self) -> tuple[list[Block], list[Lowered]]:
         """Lower all blocks until the facts at their starts no longer change."""
         blocks = self.blocks()
         labels = {label: i for i, block in enumerate(blocks) for label in block.labels}

@@ -62,6 +62,7 @@ class Machine:
         self.whole: dict[tuple[str, int], tuple[Written, Source]] = {}
         self.masks: dict[int, Source] = {}
         self.touched: set[tuple[str, int]] = set()
+        self.bits: dict[tuple[str, int], bool] = {}  # registers written: is it raw in all lanes?
         self.stale: set[Any] = set()  # shadows behind their registers: (file, n), ("mask", n)
         self.live_in: dict[tuple[str, int], Source] = {}
         self.live_in64: dict[tuple[str, int], Source] = {}
@@ -152,6 +153,8 @@ class Machine:
             self.places[self.live_in[file, n]] = (file, n)
             if self.entry.get(("quiet", file, n)):
                 self.e.quiet.add(self.live_in[file, n])
+            if self.entry.get(("raw", file, n)):
+                self.e.raw.add(self.live_in[file, n])
             if self.entry.get(("pointer", file, n)):
                 self.e.pointers.add(self.live_in[file, n])
             if self.entry.get(("short", file, n)):
@@ -217,6 +220,9 @@ class Machine:
             self._join(file, n, value, under)
         else:
             self.joined.pop((file, n), None)
+        before = self.bits.get((file, n), bool(self.entry.get(("raw", file, n)))
+                               or ("const", file, n) in self.entry)
+        self.bits[file, n] = self.e.is_raw(value) and (under == TRUE or before)
         self.now[file, n] = Written(value, under)
         self.touched.add((file, n))
         self.symbols.pop((file, n), None)
@@ -445,7 +451,7 @@ class Machine:
         out: Facts = {}
         for key, value in self.entry.items():
             kind = key[0]
-            if kind in ("const", "quiet", "same", "short", "pointer"):
+            if kind in ("const", "quiet", "raw", "same", "short", "pointer"):
                 kept = (key[1], key[2]) not in self.touched and not (
                     key[1] == "scc" and self.scc_written)
             else:
@@ -468,6 +474,8 @@ class Machine:
                 out["same", file, n] = True
             if written.value in self.e.quiet and (file == "s" or written.guard == TRUE):
                 out["quiet", file, n] = True
+            if self.bits[file, n]:
+                out["raw", file, n] = True
         for n, predicate in self.masks.items():
             self._mask_facts(out, n, predicate)
         self._cover_facts(out)

@@ -29,9 +29,8 @@ def entry_facts(kernel: Kernel, target: Target, wave: int) -> Facts:
              "denorm32": kernel.flag("float_denorm_mode_32"),
              "denorm64": kernel.flag("float_denorm_mode_16_64", 3),
              "dx10_clamp": kernel.flag("dx10_clamp", 1),
-             "ieee": kernel.flag("ieee_mode", 1 if target.major < 12 else 0)}
-    if kernel.flag("fp16_overflow"):
-        modes["round64"] = None
+             "ieee": kernel.flag("ieee_mode", 1 if target.major < 12 else 0),
+             "fp16_ovfl": kernel.flag("fp16_overflow")}
     for name, value in modes.items():
         facts["mode", name] = value
     n = 0

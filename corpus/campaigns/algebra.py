@@ -30,19 +30,21 @@ from checker.draws import canonical_nans
 from checker.launch import Launch
 from checker.replay import replay
 from corpus.campaigns.common import Options, each, keep, say
-from corpus.campaigns.expressions import ELEMENTS, THREADS, Family, family, inputs
+from corpus.campaigns.dialects import DIALECTS, ELEMENTS
+from corpus.campaigns.expressions import Family, family, inputs
 from corpus.pool import Lost
 
 #: what becomes of a pair: other bits and told apart by both engines; the same bits and proved by
 #: both, by one or by none; bits that no model gives; other bits and called equal all the same
 FATES = ("apart", "proved", "static only", "launch only", "not proved", "no bytes", "MERGED")
 
-FACTS: Mapping[str, Any] = {
-    "grid": [ELEMENTS // THREADS, 1, 1], "block": [THREADS, 1, 1],
+FACTS: Mapping[str, Mapping[str, Any]] = {isa: {
+    "grid": [ELEMENTS // dialect.threads, 1, 1], "block": [dialect.threads, 1, 1],
     "args": [*({"buffer": name, "dtype": "u32", "elements": ELEMENTS, "role": "in"}
                for name in "abc"),
              {"buffer": "out", "dtype": "u32", "elements": 2 * ELEMENTS, "role": "out"}]}
-LAUNCH = Launch.from_json(FACTS)
+    for isa, dialect in DIALECTS.items()}
+LAUNCH = {isa: Launch.from_json(facts) for isa, facts in FACTS.items()}
 
 #: seed of the inputs
 WORDS = "one"
@@ -54,6 +56,7 @@ class Job:
 
     seed: str
     members: int
+    isa: str = "ptx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ def _inputs(seed: str) -> dict[str, NDArray[np.uint32]]:
 
 def written(program: Program, kinds: str) -> NDArray[np.uint32] | None:
     """Return the words that a text writes, from the domain `bytes`: one NaN, if bit-accurate."""
-    run = replay(program, LAUNCH, domain="bytes", inputs=_inputs(WORDS))
+    run = replay(program, LAUNCH[program.isa], domain="bytes", inputs=_inputs(WORDS))
     if not run.usable or run.inaccurate:
         return None
     return _plain(run.outputs["out"].words[1].astype(np.uint32), kinds)
@@ -100,14 +103,14 @@ def _plain(words: NDArray[np.uint32], kinds: str) -> NDArray[np.uint32]:
 def _made(text: str, kinds: str) -> Made:
     """Ask both engines, and the domain `bytes` for what is written."""
     program = api.program_of(text)
-    signed, trees = api.sign(text), replay(program, LAUNCH)
+    signed, trees = api.sign(text), replay(program, LAUNCH[program.isa])
     return Made(signed.text if signed.modelled else None, trees.digest if trees.usable else None,
                 written(program, kinds))
 
 
 def judge(job: Job) -> list[Pair]:
     """Compare the texts of one family."""
-    return pairs(family(job.seed, job.members))
+    return pairs(family(job.seed, job.members, job.isa))
 
 
 def pairs(texts: Family) -> list[Pair]:
@@ -179,14 +182,14 @@ def campaign(options: Options) -> int:
 
 def _jobs(options: Options) -> list[Job]:
     members = max(2, min(options.per_kernel, 12))
-    return [Job(f"{options.seed}/{number}", members)
+    return [Job(f"{options.seed}/{number}", members, options.isa)
             for number in range(-(-options.count // members))]
 
 
 def measure(count: int = 2000, seed: int = 1, jobs: int | None = None, seconds: float = 1e9,
-            per_kernel: int = 8) -> int:
+            per_kernel: int = 8, isa: str = "ptx") -> int:
     """The campaign for callers without a command line; returns the exit status."""
-    return campaign(Options("ptx", count, seed, "", jobs, per_kernel, seconds))
+    return campaign(Options(isa, count, seed, "", jobs, per_kernel, seconds))
 
 
 # --- against hardware -------------------------------------------------------------------------
@@ -208,7 +211,7 @@ def ran(job: Job) -> list[tuple[str, str, str]]:
     for text, spelled in zip(texts.texts, texts.spelled, strict=True):
         try:
             module, function = _Worker.device.load(text.encode(), "expression", 0)
-            words = _plain(_Worker.device.launch(function, FACTS, _inputs(WORDS))["out"],
+            words = _plain(_Worker.device.launch(function, FACTS["ptx"], _inputs(WORDS))["out"],
                            texts.kinds)
             _Worker.device.unload(module)
         except DeviceError as error:

@@ -11,29 +11,39 @@ import pytest
 from checker import api
 from corpus.campaigns import algebra
 from corpus.campaigns.algebra import Job, digest_of, judge, pairs, written
-from corpus.campaigns.expressions import OPERATIONS, family, single
+from corpus.campaigns.dialects import DIALECTS, Setting
+from corpus.campaigns.expressions import family, single
 from corpus.load import DATA
 
+OPERATIONS = [(isa, name) for isa in ("ptx", "gcn") for name in sorted(DIALECTS[isa].operations())]
 
-@pytest.mark.parametrize("operation", sorted(OPERATIONS))
-def test_spellings_of_one_operation(operation: str) -> None:
+#: the approximations of a unit have no bits: all that is divided here, one way to multiply
+NO_BYTES = {("gcn", "div"), ("gcn", "mul")}
+
+
+@pytest.mark.parametrize(("isa", "operation"), OPERATIONS)
+def test_spellings_of_one_operation(isa: str, operation: str) -> None:
     """Each table holds spellings that are proved equal or differ; none is merged wrongly."""
-    found = Counter(pair.fate for pair in pairs(single(operation)))
+    settings = (Setting("gfx942"), Setting("gfx1100")) if isa == "gcn" else ()
+    found = Counter(pair.fate for pair in pairs(single(operation, isa, settings)))
     assert not found["MERGED"]
     assert found["proved"] + found["apart"] + found["launch only"]
-    assert not found["no bytes"]
+    assert bool(found["no bytes"]) == ((isa, operation) in NO_BYTES)
 
 
-def test_random_programs() -> None:
-    found = Counter(pair.fate for number in range(12) for pair in judge(Job(f"7/{number}", 6)))
+@pytest.mark.parametrize("isa", ["ptx", "gcn"])
+def test_random_programs(isa: str) -> None:
+    found = Counter(pair.fate for number in range(12)
+                    for pair in judge(Job(f"7/{number}", 6, isa)))
     assert not found["MERGED"]
     assert found["proved"] >= 20
     assert found["apart"] >= 10
 
 
-def test_programs_are_the_same_every_time() -> None:
-    assert family("1/2", 6) == family("1/2", 6)
-    assert family("1/2", 6).texts != family("1/3", 6).texts
+@pytest.mark.parametrize("isa", ["ptx", "gcn"])
+def test_programs_are_the_same_every_time(isa: str) -> None:
+    assert family("1/2", 6, isa) == family("1/2", 6, isa)
+    assert family("1/2", 6, isa).texts != family("1/3", 6, isa).texts
 
 
 def test_a_false_identity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

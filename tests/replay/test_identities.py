@@ -233,6 +233,16 @@ BF_ONLY = {
 }
 
 DIFFERENT = {
+    "min-max-set: a subnormal that is flushed": (
+        A + "max.ftz.f32 %f9, %f1, %f1;\n" + OUT, A + "mov.f32 %f9, %f1;\n" + OUT),
+    "min-max-set: a subnormal that is flushed before it is compared": (
+        A + B + "min.ftz.f32 %f4, %f1, %f1;\nmax.f32 %f9, %f4, %f2;\n" + OUT,
+        A + B + "max.f32 %f9, %f1, %f2;\n" + OUT),
+    "saturate: a subnormal that is flushed": (
+        A + "max.ftz.f32 %f4, %f1, %f1;\ncvt.sat.f32.f32 %f9, %f4;\n" + OUT,
+        A + "cvt.sat.f32.f32 %f9, %f1;\n" + OUT),
+    "max-nan-bottom: a subnormal that is flushed": (
+        A + "max.ftz.NaN.f32 %f9, %f1, 0fFF800000;\n" + OUT, A + "mov.f32 %f9, %f1;\n" + OUT),
     "unsigned-order: one of the two may be negative": (
         A + B + C + PLACES.replace("%r12, %r1, %r10", "%r12, %r1, -3")
         + "setp.lt.s32 %p3, %r11, %r12;\n" + PICK + OUT,

@@ -65,6 +65,7 @@ def _emit_atomic(c: Context, space: str, address: Source, values: tuple[Source, 
                  type: str, offset: int, result: int | None, under: Source) -> None:
     e = c.e
     if space == "shared":
+        c.m.kernel.quiet_shared = False
         c.m.order_lds("atomic")
     width = 64 if type.endswith("64") else 32
     if op == "sub":

@@ -140,6 +140,7 @@ def _buffer_load(c: Context, words: list[Source], offset: Source, shape: Shape, 
             e.op("mov", (reg,), (Const(0, shape.width),), shape.width)
     if guard != Const(0, 1):
         e.op("load", dst, (address,), mem_of(c, "global", shape, 0), c.m.guard(guard))
+    e.raw |= set(dst)
     return list(dst)
 
 

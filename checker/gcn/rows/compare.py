@@ -107,6 +107,13 @@ def _class(c: Context, first: int) -> Source:
     if not isinstance(mask, Const):
         raise Unmodelled("class test with an unknown mask")
     bits = mask.bits & 0x3FF
+    if bits & 3 in (1, 2):  # signalling NaNs and quiet ones are told apart
+        if c.e.is_quiet(value):
+            bits = bits | 3 if bits & 2 else bits & ~3
+        elif not c.e.is_raw(value):
+            raise Unmodelled("class test of what may be a signalling NaN, or was made quiet")
+    if bits == 0:
+        return FALSE
     if bits in _CLASSES:
         return c.e.pure("fclass", 1, (value,), (_CLASSES[bits], type))
     if 0x3FF ^ bits in _CLASSES:

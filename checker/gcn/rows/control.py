@@ -196,16 +196,24 @@ def _note_members(c: Context, number: int, members: int) -> None:
 # --- mode register
 
 _MODE_BITS = {"round32": (0, 2), "round64": (2, 2), "denorm32": (4, 2), "denorm64": (6, 2),
-              "dx10_clamp": (8, 1), "ieee": (9, 1)}
+              "dx10_clamp": (8, 1), "ieee": (9, 1), "fp16_ovfl": (23, 1)}
+#: up to gfx9: registers by index, vector instructions skipped
+_MODE_REFUSED = (27, 28)
 
 
 def _set_mode(c: Context, offset: int, size: int, value: int | None) -> None:
+    if c.target.major <= 9 and any(
+            offset <= at < offset + size and (value is None or value >> (at - offset) & 1)
+            for at in _MODE_REFUSED):
+        raise Unmodelled("indexing or skipping by the mode register")
     for name, (at, width) in _MODE_BITS.items():
         if at + width <= offset or at >= offset + size:
             continue
         whole = offset <= at and at + width <= offset + size
-        c.m.modes[name] = None if value is None or not whole else \
-            value >> (at - offset) & ((1 << width) - 1)
+        new = None if value is None or not whole else value >> (at - offset) & ((1 << width) - 1)
+        if name == "ieee" and new != c.m.modes[name]:
+            new = None  # which NaNs are quiet hangs on all that came before
+        c.m.modes[name] = new
 
 
 def _hwreg(c: Context) -> tuple[str, int, int]:

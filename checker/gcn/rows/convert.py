@@ -52,15 +52,15 @@ def convert(c: Context, src: str, dst: str) -> None:
 def v_cvt_ubyte(c: Context) -> None:
     """D = byte N of S0 as f32 (exact)."""
     byte = c.e.extract(c.src(1, "u32"), 8 * int(c.base[-1]), 8)
-    value = c.e.zext(byte, 32)
-    give(c, c.e.pure("fcvt", 32, (value,), Conv("u32", "f32", c.result_mode("f32").rnd)))
+    value, mode = c.e.zext(byte, 32), c.result_mode("f32")
+    give(c, c.e.pure("fcvt", 32, (value,), Conv("u32", "f32", mode.rnd, saturate=mode.saturate)))
 
 
 @row("v_cvt_pkrtz_f16_f32 v_cvt_pk_rtz_f16_f32")
 def v_cvt_pkrtz(c: Context) -> None:
     """D = {f16(S1), f16(S0)}, rounded toward zero."""
-    denorm = c.result_mode("f16").denorm
-    conv = Conv("f32", "f16", "rz", denorm)
+    mode = c.result_mode("f16")
+    conv = Conv("f32", "f16", "rz", mode.denorm, saturate=mode.saturate)
     c.put(c.e.pack(*(c.e.pure("fcvt", 16, (c.src(i, "f32"),), conv) for i in (1, 2))))
 
 
@@ -69,7 +69,7 @@ def v_cvt_pk(c: Context) -> None:
     """D = {half(S1), half(S0)} in the current rounding mode."""
     dst = c.base.split("_")[3]
     mode = c.result_mode("f16")
-    conv = Conv("f32", dst, mode.rnd, mode.denorm)
+    conv = Conv("f32", dst, mode.rnd, mode.denorm, saturate=mode.saturate)
     c.put(c.e.pack(*(c.e.pure("fcvt", 16, (c.src(i, "f32"),), conv) for i in (1, 2))))
 
 
@@ -134,8 +134,11 @@ def v_cvt_to_fp8(c: Context) -> None:
     e = c.e
     high = bool(c.bits("op_sel", 4)[3])
     a, b = c.src(1, "f32"), c.src(2, "f32")
-    mode = c.mode("f32")
-    parts = tuple(approx(c, c.base.replace("_pk", ""), 8, (v,), mode) for v in (a, b))
+    mode, overflow = c.mode("f32"), c.m.modes.get("fp16_ovfl")
+    if overflow is None:
+        raise Unmodelled("the mode register is not known here")
+    name = c.base.replace("_pk", "") + (".ovfl" if overflow else "")
+    parts = tuple(approx(c, name, 8, (v,), mode) for v in (a, b))
     file, n, _ = c.index(0)
     old = c.m.read(file, n, c.under)
     c.reads.add((file, n))

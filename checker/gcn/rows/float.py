@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checker.core import Approx, Const, Conv, FloatMode, Source
+from checker.core import Approx, Compare, Const, Conv, FloatMode, Source
 from checker.gcn.context import Context
 from checker.gcn.emitter import Emitter
 from checker.gcn.machine import VCC, Unmodelled
@@ -61,38 +61,42 @@ def binary(c: Context, name: str, type: str) -> None:
 
 
 def extremum(c: Context, name: str, a: Source, b: Source, mode: FloatMode, w: int) -> Source:
-    """min/max: IEEE mode quiets a signalling NaN; without one it is plain minNum/maxNum."""
+    """min/max: in IEEE mode a signalling NaN is the result; else it is plain minNum/maxNum."""
     if name in ("minimum", "maximum"):
         return c.e.pure("f" + name[:3], w, (a, b), replace(mode, nan="nan"))
     if a == b and mode.denorm == "keep" and not mode.saturate:
         return c.e.value("mov", w, (a,), w)  # canonicalisation: the same value, made quiet
-    quiet = all(_is_quiet(c.e, v) for v in (a, b))
-    ieee = c.target.major < 12 and c.m.modes.get("ieee") != 0
     if c.m.modes.get("ieee") is None and c.target.major < 12:
         raise Unmodelled("the mode register is not known here")
-    nan = "num" if quiet or not ieee else "ieee754_2008"
-    return c.e.pure("f" + name, w, (a, b), replace(mode, nan=nan))
+    number = c.e.pure("f" + name, w, (a, b), mode)
+    if c.target.major >= 12 or c.m.modes["ieee"] == 0:
+        return number
+    signals = c.e.por(*(_signals(c.e, v, mode.type) for v in (a, b)))
+    nan = Const(0, w) if mode.saturate else Const({16: 0x7E00, 32: 0x7FC00000}.get(
+        w, 0x7FF8 << 48), w)
+    return c.e.select(signals, nan, number, w)
 
 
-def _is_quiet(e: Emitter, value: Source) -> bool:
-    """True if the value cannot be a signalling NaN."""
-    if isinstance(value, Const):
-        exponent, quiet_bit = {16: (0x7C00, 0x200), 64: (0x7FF << 52, 1 << 51)}.get(
-            value.width_bits, (0x7F800000, 0x400000))
-        payload = value.bits & ((quiet_bit << 1) - 1)
-        return value.bits & exponent != exponent or payload == 0 or bool(payload & quiet_bit)
-    if value in e.quiet:
-        return True
+def _signals(e: Emitter, value: Source, type: str) -> Source:
+    """Whether a value is a signalling NaN; refuses where bits were made quiet unseen.
+
+    Engines take a NaN for any other, so what makes one quiet (x * 1, max(x, x)) is nothing to
+    them: the test must not stand on such a value.
+    """
+    if e.is_quiet(value):
+        return Const(0, 1)
     found = e.definition(value)
-    if found is None:
-        return False
-    if found[0] in ("fneg", "fabs"):
-        return _is_quiet(e, found[1][0])
-    if found[0] == "select":
-        return _is_quiet(e, found[1][1]) and _is_quiet(e, found[1][2])
-    if found[0] in ("gather", "first"):
-        return _is_quiet(e, found[1][0])
-    return False
+    if found is not None and found[0] in ("fneg", "fabs"):
+        return _signals(e, found[1][0], type)
+    if found is not None and found[0] == "select":
+        yes, no = (_signals(e, v, type) for v in found[1][1:])
+        return e.por(e.pand(found[1][0], yes), e.pand(e.pnot(found[1][0]), no))
+    if not e.is_raw(value) or type == "f64":
+        raise Unmodelled("an extremum of what may be a signalling NaN, or was made quiet")
+    sign, first, count = {"f16": (0x7FFF, 0x7C01, 0x1FE)}.get(type, (0x7FFFFFFF, 0x7F800001,
+                                                                     0x3FFFFE))
+    bits = e.and_(e.zext(value, 32), Const(sign, 32))
+    return e.icmp("le", e.sub(bits, Const(first, 32)), Const(count, 32), "u32")
 
 
 @row("v_fma_f32 v_fma_f16 v_fma_f64 v_fmac_f32 v_fmac_f16 v_fmac_f64 v_fmaak_f32 v_fmaak_f16 "
@@ -160,21 +164,54 @@ def v_minimum3(c: Context) -> None:
     give(c, c.e.pure(name, w, (c.e.pure(name, w, (x, y), replace(mode, saturate=False)), z), mode))
 
 
+@row("v_minmax_f32 v_minmax_f16 v_maxmin_f32 v_maxmin_f16 v_minmax_num_f32 v_minmax_num_f16 "
+     "v_maxmin_num_f32 v_maxmin_num_f16")
+def v_minmax_pair(c: Context) -> None:
+    """D = max(min(S0, S1), S2) or min(max(S0, S1), S2)."""
+    type, w = _type(c), _BITS[_type(c)]
+    x, y, z = (c.src(i, type) for i in (1, 2, 3))
+    mode = c.result_mode(type)
+    inner = extremum(c, c.base[2:5], x, y, replace(mode, saturate=False), w)
+    c.e.quiet.add(inner)
+    give(c, extremum(c, c.base[5:8], inner, z, mode, w))
+
+
 @row("v_med3_f32 v_med3_f16 v_med3_num_f32 v_med3_num_f16")
 def v_med3(c: Context) -> None:
-    """D = median; with a NaN among the operands the minimum of the others."""
+    """D = the greatest of the two operands that are left without the maximum of all three.
+
+    With a NaN among them it is min3. The maximum is the first operand that compares equal to it,
+    of zeros of both signs too: where it may be a zero, the result is no median in all bits.
+    """
     type, w, e = _type(c), _BITS[_type(c)], c.e
-    x, y, z = (c.src(i, type) for i in (1, 2, 3))
+    x, y, z = operands = tuple(c.src(i, type) for i in (1, 2, 3))
     mode = c.result_mode(type)
     plain = replace(mode, saturate=False)
     low, high = e.pure("fmin", w, (x, y), plain), e.pure("fmax", w, (x, y), plain)
-    median = e.pure("fmax", w, (low, e.pure("fmin", w, (high, z), plain)), mode)
-    smallest = e.pure("fmin", w, (low, z), mode)
+    if any(_positive(v) for v in operands):
+        median = e.pure("fmax", w, (low, e.pure("fmin", w, (high, z), plain)), mode)
+    else:
+        top = e.pure("fmax", w, (high, z), plain)
+        equal = Compare("eq", type, "flush" if mode.denorm in ("flush", "flush_in") else "keep")
+        first, second = (e.pure("fcmp", 1, (top, v), equal) for v in (x, y))
+        rest = [e.pure("fmax", w, pair, mode) for pair in ((y, z), (x, z), (x, y))]
+        median = e.select(first, rest[0], e.select(second, rest[1], rest[2], w), w)
+    inner = extremum(c, "min", x, y, plain, w)
+    e.quiet.add(inner)
+    smallest = extremum(c, "min", inner, z, mode, w)
     nan: Source = Const(0, 1)
-    for v in (x, y, z):
+    for v in operands:
         if not isinstance(v, Const):
             nan = e.por(nan, e.pure("fclass", 1, (v,), ("notanumber", type)))
     give(c, e.select(nan, smallest, median, w))
+
+
+def _positive(value: Source) -> bool:
+    """A literal that is a normal number above zero, or infinity."""
+    if not isinstance(value, Const):
+        return False
+    least, infinity = {16: (0x400, 0x7C00), 32: (0x00800000, 0x7F800000)}[value.width_bits]
+    return least <= value.bits <= infinity
 
 
 @row("v_ldexp_f32 v_ldexp_f16 v_ldexp_f64")

@@ -239,4 +239,5 @@ def v_dot2(c: Context) -> None:
         raise Unmodelled("modifier on a dot product")
     a, b = c.raw32(c.operand(1)), c.raw32(c.operand(2))
     addend = c.raw32(c.operand(acc))
-    c.put(approx(c, c.base.replace("dot2c", "dot2"), 32, (a, b, addend), c.mode("f32")))
+    mode = c.mode("f16" if c.base == "v_dot2_f16_f16" else "f32")
+    c.put(approx(c, c.base.replace("dot2c", "dot2"), 32, (a, b, addend), mode))

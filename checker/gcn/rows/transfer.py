@@ -72,6 +72,10 @@ def load(c: Context, address: Source, mem: Mem, under: Source) -> list[Source]:
     dst = tuple(c.e.registers.temp(mem.width_bits) for _ in range(mem.count))
     for reg in dst:
         c.e.defs[reg] = ("load", (address,), mem)
+    if mem.space == "global":  # shared memory may hold what arithmetic made quiet
+        c.e.raw |= set(dst)
+    elif mem.space == "shared" and mem.width_bits == 32 and c.m.kernel.quiet_shared:
+        c.e.quiet |= set(dst)
     c.e.op("load", dst, (address,), mem, c.m.guard(under))
     return list(dst)
 
@@ -121,6 +125,8 @@ def stored(c: Context, i: int, shape: Shape) -> list[Source]:
 def store(c: Context, address: Source, values: list[Source], mem: Mem, under: Source) -> None:
     if mem.space == "shared":
         c.m.order_lds("store")
+    if mem.space != "global" and not (mem.width_bits == 32 and all(map(c.e.is_quiet, values))):
+        c.m.kernel.quiet_shared = False
     c.e.op("store", (), (address, *values), mem, c.m.guard(under))
 
 

@@ -1,0 +1,115 @@
+"""Kernels that look alike and are not: modifiers, float modes, kinds of NaN, medians of zeros."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from checker import api
+from checker.replay import replay
+from tests.gcn.bench import run, text_of
+
+FACTS = {"grid": [1, 1, 1], "block": [64, 1, 1], "shared": 4096, "args": [
+    *({"buffer": n, "dtype": "u32", "elements": 64, "role": "in"} for n in "abc"),
+    {"buffer": "out", "dtype": "u32", "elements": 128, "role": "out"}]}
+
+OVERFLOW = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1"
+IN_RANGE = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 0"
+FP8 = ["v_cvt_pk_fp8_f32 v10, v1, v2"]
+QUIET = ["v_max_f32_e32 v4, v1, v1", "v_max_f32_e32 v5, v2, v2"]
+
+
+def _merged(a: str, b: str) -> list[str]:
+    """The engines that call two texts equal."""
+    one, other = api.sign(a), api.sign(b)
+    maps = [replay(api.program_of(text), FACTS) for text in (a, b)]
+    return (["static"] if one.modelled and other.modelled and one.text == other.text else []) + \
+        (["launch"] if all(m.usable for m in maps) and maps[0].digest == maps[1].digest else [])
+
+
+def _through_shared(lines: list[str], value: str) -> list[str]:
+    """The maximum of v2 and of what a lane stored in shared memory and reads back."""
+    return [*lines, f"ds_write_b32 v0, {value}", "s_waitcnt lgkmcnt(0)", "s_barrier",
+            "ds_read_b32 v6, v0", "s_waitcnt lgkmcnt(0)", "v_max_f32_e32 v10, v6, v2"]
+
+
+APART = {
+    "median with a zero for its top": (
+        ["v_med3_f32 v10, v1, -1.0, 0"],
+        ["v_max_f32_e32 v4, -1.0, v1", "v_min_f32_e32 v10, 0, v4"]),
+    "median of any three": (
+        [*QUIET, "v_max_f32_e32 v6, v3, v3", "v_med3_f32 v10, v4, v5, v6"],
+        [*QUIET, "v_max_f32_e32 v6, v3, v3", "v_min_f32_e32 v7, v4, v5",
+         "v_max_f32_e32 v8, v4, v5", "v_min_f32_e32 v8, v8, v6", "v_max_f32_e32 v10, v7, v8"]),
+    "clamp of a packed conversion": (
+        ["v_cvt_pkrtz_f16_f32 v10, v1, v2"], ["v_cvt_pkrtz_f16_f32_e64 v10, v1, v2 clamp"]),
+    "clamp of a byte": (["v_cvt_f32_ubyte1_e32 v10, v1"], ["v_cvt_f32_ubyte1_e64 v10, v1 clamp"]),
+    "halves that overflow to a number": (
+        ["v_add_f16_e32 v10, v1, v2"], [OVERFLOW, "v_add_f16_e32 v10, v1, v2"]),
+    "bytes that overflow to a number": (FP8, [OVERFLOW, *FP8]),
+    "a sign that is flipped, one that is computed": (
+        ["v_max_f32_e64 v10, -v1, v2"],
+        ["v_mul_f32_e32 v4, -1.0, v1", "v_max_f32_e32 v10, v4, v2"]),
+    "one operand made quiet": (
+        ["v_max_f32_e32 v10, v1, v2"], ["v_max_f32_e32 v4, v1, v1", "v_max_f32_e32 v10, v4, v2"]),
+    "the other operand made quiet": (
+        [QUIET[0], "v_max_f32_e32 v10, v4, v2"], [QUIET[1], "v_max_f32_e32 v10, v1, v5"]),
+    "made quiet before shared memory": (
+        _through_shared([], "v1"), _through_shared(["v_max_f32_e32 v4, v1, v1"], "v4")),
+    "a class of signalling NaNs": (
+        ["v_cmp_class_f32_e64 s[26:27], v1, 1", "s_nop 4", "v_cndmask_b32_e64 v10, 0, 1, s[26:27]"],
+        ["v_max_f32_e32 v4, v1, v1", "v_cmp_class_f32_e64 s[26:27], v4, 1", "s_nop 4",
+         "v_cndmask_b32_e64 v10, 0, 1, s[26:27]"]),
+    "vector instructions that are skipped": (
+        ["v_add_f32_e32 v10, v1, v2"],
+        ["s_setreg_imm32_b32 hwreg(HW_REG_MODE, 28, 1), 1", "v_add_f32_e32 v10, v1, v2"]),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_apart(name: str) -> None:
+    a, b = (text_of(lines) for lines in APART[name])
+    assert api.sign(a).modelled or api.sign(b).modelled
+    assert _merged(a, b) == []
+
+
+@pytest.mark.parametrize("modes", [0xC0, 0xD0, 0xE0])  # flushed in, out, or both
+@pytest.mark.parametrize("line", ["v_max_f32_e64 v10, v1, v1 clamp", "v_min_f32_e64 v10, v1, v1",
+                                  "v_max_f32_e64 v10, v1, v2 clamp"])
+def test_a_subnormal_that_is_flushed(line: str, modes: int) -> None:
+    assert _merged(text_of([line]), text_of([line], mode=modes)) == []
+    assert run([line], 9, 9, mode=modes)[0][0] == 0
+    assert run([line], 9, 9)[0][0] == 9
+
+
+def test_overflow_by_the_descriptor() -> None:
+    plain = text_of(FP8)
+    set_up = plain.replace("\t.amdhsa_ieee_mode", "\t.amdhsa_fp16_overflow 1\n\t.amdhsa_ieee_mode")
+    assert set_up != plain
+    assert _merged(plain, set_up) == []
+    assert _merged(text_of([OVERFLOW, *FP8]), set_up) == ["static", "launch"]
+
+
+@pytest.mark.parametrize(("a", "b"), [
+    ([*QUIET, "v_max_f32_e32 v10, v4, v5"], [*QUIET, "v_max_f32_e32 v10, v5, v4"]),
+    (["v_max_f32_e32 v10, v1, v2"], ["v_max_f32_e32 v10, v2, v1"]),
+    ([IN_RANGE, "v_add_f16_e32 v10, v1, v2"], ["v_add_f16_e32 v10, v1, v2"]),
+    (_through_shared(["v_mul_f32_e32 v4, 1.0, v1", *QUIET[1:], "v_mov_b32_e32 v2, v5"], "v4"),
+     _through_shared([*QUIET, "v_mov_b32_e32 v2, v5"], "v4")),
+    ([*QUIET, "v_med3_f32 v10, v4, 0, 1.0"], [*QUIET, "v_med3_f32 v10, 0, v4, 1.0"]),
+])
+def test_alike(a: list[str], b: list[str]) -> None:
+    assert "launch" in _merged(text_of(a), text_of(b))
+
+
+def test_bits_of_what_is_told_apart() -> None:
+    """On a signalling NaN, a zero, a large number."""
+    loud, zero = np.uint32(0x7FA00000), np.uint32(0x80000000)
+    one = np.uint32(0x3F800000)
+    assert np.isnan(run(["v_max_f32_e32 v10, v1, v2"], loud, one)[0].view(np.float32)).all()
+    kept = run(["v_max_f32_e32 v4, v1, v1", "v_mul_f32_e32 v4, 1.0, v4", "v_max_f32_e32 v5, v2, v2",
+                "v_max_f32_e32 v10, v4, v5"], loud, one)
+    assert set(kept[0].tolist()) == {int(one)}
+    assert set(run(APART["median with a zero for its top"][0], zero)[0].tolist()) == {0}
+    assert set(run(APART["median with a zero for its top"][1], zero)[0].tolist()) == {int(zero)}
+    assert set(run(["v_cvt_f32_ubyte1_e64 v10, v1 clamp"], 0x700)[0].tolist()) == {int(one)}
