@@ -113,6 +113,7 @@ class Kernel:
 def _load(e: Emitter, width: int, offset: int) -> Source:
     value = e.pure("load", width, (Const(0, 64),), Mem("param", width, 1, offset, width // 8))
     e.uniform.add(value)
+    e.raw.add(value)
     return value
 
 
