@@ -24,6 +24,7 @@ from checker.walk.carried import carried, cyclic, unasked
 from checker.walk.engine import Engine
 from checker.walk.loops import Runner
 from checker.walk.matrix import MatrixOps
+from checker.walk.memory import MemoryOps
 from checker.walk.run import walk
 from checker.walk.shared import Shared
 from corpus.load import load_set, load_truth
@@ -151,6 +152,21 @@ def test_iterations_that_only_settle_the_state_take_no_matrix_steps(
     assert _walked(GEMM).modelled
     # four steps in each of eight iterations: two tell the template, three are the general ones
     assert calls == {"_iterate": 8, "_mma": 4 * 5, "look": 4 * 3}
+
+
+def test_all_first_iterations_run_in_full_where_copies_are_on_other_paths(
+        count: Callable[..., Counter[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the general state is not the first one at counter 0 for certain."""
+    usual = _walked(GEMM)
+    monkeypatch.setattr(MemoryOps, "alike_paths", lambda *_: False)
+    calls = count((MatrixOps, "_mma"), (MatrixOps, "look"))
+    assert _walked(GEMM).digest == usual.digest
+    assert calls == {"_mma": 4 * (2 + 3 + 3), "look": 4 * 3}  # the three were run once more
+
+
+def test_loads_of_iterations_are_not_hashed() -> None:
+    loads = [n for n in _walked(GEMM).forest.nodes if n.op == "load"]
+    assert len([n for n in loads if n._h is None]) > len(loads) / 2
 
 
 def test_what_decides_where_bytes_go_is_asked_in_every_iteration() -> None:
