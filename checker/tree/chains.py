@@ -6,12 +6,13 @@ In: a fold with one accumulator. Out: the same fold with `ratio` iterations for 
     c = ratio * k + j they are one step of c;
   * the loop goes on while P - s * k >= 0, so that the finer loop goes on while P - (s / ratio) * c
     >= 0; and what the coarse loop does beyond that (in its last iteration) changes nothing, because
-    all it adds is masked to zero there.
+    all it adds is masked to zero there (or it never gets there, P being one less than a multiple).
 So the width of a block of k leaves the tree, and a masked tail with it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain as chained
@@ -83,9 +84,9 @@ def _tries(rewriter: Rewriter, fold: Fold, signless: bool
         if len(chain) % m or speed % ratio or kinds[m:] != kinds[:-m]:
             continue
         beyond = _beyond(rewriter, fold, speed // ratio)
-        if (fold.form == "while" and beyond.is_empty()) or all(
-                beyond.adds_nothing(node, fold.phis[0], i // m)
-                for i, node in enumerate(chain) if i >= m):
+        if all((fold.form == "while" and beyond.within(i // m))
+               or beyond.adds_nothing(node, fold.phis[0], i // m)
+               for i, node in enumerate(chain) if i >= m):
             rewriter.forest.premises |= beyond.ends
             yield chain, m, ratio
 
@@ -214,23 +215,33 @@ class _Beyond:
         self.ends: set[str] = set()  # premises that what is outside of tensors rests on
         assert cond.poly is not None
         self.bound: Poly = cond.poly
+        self.size = self._size()
 
-    def is_empty(self) -> bool:
-        """Tell whether the loop's last iteration is whole: it ends by a multiple of its step.
+    def _size(self) -> tuple[str, int]:
+        """Return the size that the loop ends by and of what the loop's steps leave a multiple.
 
-        n - 1 - t * k >= 0 says n - t * (k + 1) >= 0 for a multiple n of t. Used only for an n of
-        which the kernel shows that it relies on it (`Forest.shared`).
+        n - t * k + c >= 0: where n, t and c + 1 are multiples of g, n - t * k + c < i says so of
+        the multiple of g below i. Used only for an n of which the kernel shows that it relies on
+        it (`Forest.shared`); g is 1 elsewhere.
         """
-        forest = self.logic.forest
         sizes = [m for m in self.bound.terms if m and m != (self.counter,)]
         name = parameter_name(sizes[0][0]) if len(sizes) == 1 and len(sizes[0]) == 1 else None
-        if name not in forest.shared or not is_number(self.bound.terms[sizes[0]], 1) \
-                or not is_number(self.bound.const, -1):
+        if name not in self.logic.forest.shared or not is_number(self.bound.terms[sizes[0]], 1) \
+                or isinstance(self.bound.const, np.ndarray):
+            return "", 1
+        assert name is not None
+        return name, math.gcd(1 << DIVISIBLE_BITS, self.bound.terms[(self.counter,)],
+                              self.bound.const + 1)
+
+    def within(self, j: int) -> bool:
+        """Tell whether P - s * (ratio * k + j) >= 0 wherever the loop runs: P - s * ratio * k >= 0.
+
+        What is no less than 0 is no less than g - 1 where it is one less than a multiple of g.
+        """
+        name, step = self.size
+        if j * self.speed >= step:
             return False
-        step = -self.bound.terms[(self.counter,)]
-        if (1 << DIVISIBLE_BITS) % step:
-            return False
-        forest.premises |= divisible({name})
+        self.ends |= divisible({name})
         return True
 
     def adds_nothing(self, node: Node, phi: Node, j: int) -> bool:
@@ -313,9 +324,16 @@ class _Beyond:
             return False
         if (p, j) not in self.gaps:
             gap = self.bound.sub(constant(0, j * self.speed)).sub(p.poly)
-            self.gaps[(p, j)] = gap.const if gap.is_const or self._ends(gap) else -1
-        c = self.gaps[(p, j)]
-        return bool((c[lanes] >= 0).all()) if isinstance(c, np.ndarray) else bool(c >= 0)
+            self.gaps[(p, j)] = gap.const if gap.is_const or self._ends(gap) else None
+        gap = self.gaps[(p, j)]
+        if gap is None:
+            return False
+        least = int(gap[lanes].min()) if isinstance(gap, np.ndarray) else int(gap)
+        name, step = self.size
+        back = j * self.speed % step
+        if -back <= least < 0:
+            self.ends |= divisible({name})
+        return least + back >= 0
 
     def _told(self, p: Node) -> Any:
         """Return whether a test of a tensor's fill flag holds, None for any other condition.

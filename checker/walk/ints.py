@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from checker.tree.arrays import every, is_number
 from checker.tree.logic import Logic, size_of
 from checker.tree.nodes import LOW_BITS, Node
-from checker.tree.poly import Poly, TooLarge, constant
+from checker.tree.poly import Poly, TooLarge, constant, settle
 from checker.tree.values import Value, Values, unsigned
 
 __all__ = ["Ints"]
 
 U64 = npt.NDArray[np.uint64]
+MOST_STEPS = 1 << 16  # from one element of a tile to another
 
 
 def _mask(width: int) -> np.uint64:
@@ -109,10 +111,33 @@ class Ints:
 
     # -- sums and products
     def _iadd(self, width: int, a: Value, b: Value) -> Value | None:
-        return self.values.poly(a, width).add(self.values.poly(b, width))
+        return self._stepped(self.values.poly(a, width).add(self.values.poly(b, width)))
 
     def _isub(self, width: int, a: Value, b: Value) -> Value | None:
-        return self.values.poly(a, width).sub(self.values.poly(b, width))
+        return self._stepped(self.values.poly(a, width).sub(self.values.poly(b, width)))
+
+    def _stepped(self, total: Poly) -> Value:
+        """Return q * c + m * c as (q + m) * c, where q * c is a product that stays one (`_imul`).
+
+        So it does not show whether a compiler steps from one element's product to the next one's.
+        Every literal is some m times an odd c modulo 2**width: m is to be a step inside a tile.
+        """
+        atom = next((m[0] for m, c in total.terms.items() if len(m) == 1 and is_number(c, 1)), None)
+        if atom is None or atom.op != "imul" or len(total.terms) != 2 or () not in total.terms:
+            return total
+        literals = [self._number_of(a) for a in atom.args]
+        factor = next((c for c in literals if c is not None), 0)
+        if factor % 2 == 0:
+            return total
+        width = total.width
+        bits = np.atleast_1d(np.asarray(unsigned(total.const, width), dtype=np.uint64))
+        with np.errstate(over="ignore"):
+            steps = _to_signed(bits * np.uint64(pow(factor, -1, 1 << width)), width)
+        if not every(abs(steps) < MOST_STEPS):
+            return total
+        other = self.values.poly(atom.args[literals.index(None)], width)
+        moved = other.add(constant(width, settle(steps, width)))
+        return self.op("imul", width, (moved, constant(width, factor)))
 
     def _ineg(self, width: int, a: Value) -> Value | None:
         return self.values.poly(a, width).neg()
