@@ -133,7 +133,10 @@ class KernelInput:
 
 @dataclass(frozen=True, slots=True)
 class EqualClass:
-    """Kernels proved bitwise equal: basis static (every launch) or launch (the given ones)."""
+    """Kernels proved bitwise equal: basis static (every launch) or launch (the given ones).
+
+    knobs: the values that each knob takes in the class, as the kernels' `config` has them.
+    """
 
     signature: str
     basis: str

@@ -332,9 +332,16 @@ class _Groups:
 
 
 def _common_knobs(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return each knob with the sorted values it takes in a class."""
+    """Return each knob with the values it takes in a class: numbers by size, then other values."""
     names = sorted({name for c in configs for name in c})
-    return {n: sorted({repr(c[n]) for c in configs if n in c}) for n in names}
+    values = {n: {repr(c[n]): c[n] for c in configs if n in c} for n in names}
+    return {n: [found[text] for text in sorted(found, key=lambda t: _rank(t, found[t]))]
+            for n, found in values.items()}
+
+
+def _rank(text: str, value: Any) -> tuple[bool, float, str]:
+    number = isinstance(value, int | float) and value == value
+    return not number, value if number else 0.0, text
 
 
 SMALL_THREADS = 1 << 17  # of all launches together: their replay costs less than signing

@@ -107,6 +107,13 @@ def test_small_launches_are_replayed_and_nothing_is_signed(monkeypatch: pytest.M
     assert found.separating_knobs == signed.separating_knobs
 
 
+def test_knobs_of_a_class_are_values_not_their_spelling() -> None:
+    knobs = [{"warps": 8, "dot": "16x16", "fast": True}, {"warps": 16, "dot": "8x8"}, {"warps": 2}]
+    (one,) = partition([KernelInput(f"k{n}", elementwise(SUM), config=config)
+                        for n, config in enumerate(knobs)]).classes
+    assert one.knobs == {"dot": ["16x16", "8x8"], "fast": [True], "warps": [2, 8, 16]}
+
+
 def test_one_program_at_two_grids_is_no_class_of_these_launches() -> None:
     """At half the grid half of the elements are written: a replay is not shared between the two."""
     text = (EXAMPLES / "scale_after.ptx").read_text()

@@ -337,10 +337,11 @@ def _show_group(
     out.add(*head)
     for number, label in enumerate(group.classes, 1):
         one, members = answer.classes[label], group.members(label)
-        out.add(
-            f"  class {number}  ", (one.signature, "cyan"), f"  {one.basis}  {len(members)} of "
-            f"{len(group.sources)}  ", (_values(apart.knobs, members), "green"),
-        )
+        total = len(group.sources)
+        values = _values(apart.knobs, members, total)
+        out.add(f"  class {number}  ", (one.signature, "cyan"),
+                f"  {one.basis}  {len(members)} of {total}",
+                (f"  {values}" if values else "", "green"))
     if len(group.classes) > 1:
         out.add("  " + apart.sentence())
     if row is not None and row["reads_grid_size"]:
@@ -367,9 +368,14 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun if number == 1 else plural}"
 
 
-def _values(names: Sequence[str], members: Sequence[Source]) -> str:
-    """The values of the separating knobs in one class, or the members' names."""
+def _values(names: Sequence[str], members: Sequence[Source], total: int) -> str:
+    """The values of the separating knobs in one class, or the members' names; "" for all there are.
+
+    A configuration that is alone is named.
+    """
     if not names:
+        if len(members) == total > 1:
+            return ""
         shown = [source.input.name for source in members[:3]]
         return ", ".join(shown) + (", …" if len(members) > 3 else "")
     seen = dict.fromkeys(

@@ -121,3 +121,12 @@ def test_several_entries_and_an_empty_glob(run: Run, write: Write) -> None:
     data = json.loads(run("partition", path, "--json").output)
     assert data["classes"][0]["members"] == ["two:a", "two:b"]
     assert run("partition", path.parent / "*.nothing").exit_code == 2
+
+
+def test_a_class_of_all_names_none_and_one_alone_is_named(run: Run, write: Write) -> None:
+    result = run("partition", write("k/one.ptx", ".entry k\nload x\n").parent)
+    assert "1 configuration, 1 class" in result.output
+    assert result.output.splitlines()[1].endswith("1 of 1  one")
+    write("k/two.ptx", ".entry k\nload x\n")
+    lines = run("partition", write("k/three.ptx", ".entry k\nload x\n").parent).output.splitlines()
+    assert lines[1].endswith("static  3 of 3")
