@@ -281,7 +281,7 @@ def hash_step(node: Node, a: Hash, b: Hash) -> Hash:
     """
     count, pairs = a.shape[1], max(a.shape[2], b.shape[2])
     if count * pairs > MANY and pairs > 1:
-        return in_blocks(partial(hash_step, node), pairs, max(MANY // 2 // count, 1), a, b)
+        return in_blocks(partial(hash_step, node), pairs, max(MANY // count, 1), a, b)
     tag = key(f"mma|{node.attr}|{node.width}")
     both = a + b
     products = mix(key("product"), both.reshape(2, -1))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+import pytest
+
+from checker.tree import hashing, nodes
 from checker.tree.hashing import MANY, Hash, finish, key, mix
 from checker.tree.nodes import Forest, hash_members, hash_select, hash_step
 
@@ -47,6 +51,24 @@ def test_many_hashes_at_once_are_those_of_each() -> None:
             assert bool((whole[:, part] == hash_step(node, a[..., part], b[..., part])).all())
         same = hash_step(node, a, b[..., :1])
         assert bool((same[:, :9] == hash_step(node, a[..., :9], b[..., :1])).all())
+
+
+def test_products_are_parted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks are as large as mixing takes them without parting them again."""
+    sizes: list[int] = []
+    for module in (nodes, hashing):
+        def around(step: Any, count: int, size: int, *hashes: Hash,
+                   made: Any = module.in_blocks) -> Hash:
+            sizes.append(size)
+            parted: Hash = made(step, count, size, *hashes)
+            return parted
+        monkeypatch.setattr(module, "in_blocks", around)
+    forest = Forest(2)
+    one = forest.literal(16, 0)
+    node = forest.make("mma", "m|f16|f16|sum|keep", args=(one, one, one))
+    a = np.ones((2, 16, 3000), dtype=np.uint64)
+    hash_step(node, a, a)
+    assert sizes == [MANY // 16]
 
 
 def test_neutral_and_repeated_members_vanish_and_absorbing_ones_decide() -> None:
