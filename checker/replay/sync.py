@@ -33,12 +33,17 @@ def _values(m: Machine, op: Op) -> list[V]:
 
 @dataclass(slots=True)
 class _Named:
-    """One barrier of every block: who has arrived, who may leave, and the predicate's reduction."""
+    """One barrier of every block: who has arrived, who may leave, and the predicate's reduction.
+
+    passed: those who arrived without waiting. published: (block, what a warp of theirs had done).
+    """
 
     arrived: Mask
     released: Mask
     count: NDArray[np.int64]
+    passed: Mask
     votes: list[Mask] = field(default_factory=list)
+    published: list[tuple[int, NDArray[np.int32]]] = field(default_factory=list)
 
 
 def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
@@ -48,7 +53,8 @@ def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
     if attr.kind == "cluster" and attr.action == "arrive":
         return None
     full = m.full(on) & m.live
-    plain = attr.action == "sync" and not attr.has_count
+    plain = attr.action == "sync" and not attr.has_count and all(
+        isinstance(s, Const) for s in op.src)
     if plain and not m.parked and (full == m.live).all() and not m.extra["barriers"]:
         m.order.barrier(None)
         return None
@@ -80,9 +86,13 @@ def _arrive(m: Machine, attr: Barrier, number: int, lanes: Mask, values: list[V]
     if key not in table:
         shape = (m.B, m.T)
         table[key] = _Named(np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool),
-                            np.zeros(m.B, dtype=np.int64))
+                            np.zeros(m.B, dtype=np.int64), np.zeros(shape, dtype=bool))
     named = table[key]
     named.arrived |= lanes
+    if attr.action == "arrive":
+        named.passed |= lanes
+        for at, warp in np.argwhere(lanes.reshape(m.B, m.warps, m.width).any(axis=2)).tolist():
+            named.published.append((at, m.order.release(at, warp)))
     if attr.has_count:
         count = np.broadcast_to(m.known(values[1], on, "a barrier's count"), lanes.shape)
         for block in np.nonzero(lanes.any(axis=1))[0]:
@@ -104,8 +114,13 @@ def _complete(m: Machine, attr: Barrier, number: int, named: _Named, op: Op | No
     if not ready.any():
         return
     lanes = named.arrived & ready[:, None]
-    members = lanes.reshape(m.B, m.warps, m.width).any(axis=2)
-    m.order.barrier(members)
+    members = (lanes & ~named.passed).reshape(m.B, m.warps, m.width).any(axis=2)
+    m.order.barrier(members)  # who does not wait learns nothing
+    for block, row in named.published:
+        for warp in np.flatnonzero(members[block]).tolist() if ready[block] else ():
+            m.order.acquire(block, warp, row)
+    named.published = [(block, row) for block, row in named.published if not ready[block]]
+    named.passed &= ~lanes
     if named.votes and op is not None:
         _reduce(m, op, attr, named, lanes)
     named.released |= lanes

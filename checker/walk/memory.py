@@ -391,7 +391,8 @@ class MemoryOps:
             if bool(mask.all()):
                 self.shared.barrier(warp_only=True, cond=cond)
             return
-        everyone = bool(mask.all()) and (rest.uniform or not engine.known_block)
+        everyone = bool(mask.all()) and (rest.uniform or not engine.known_block) and all(
+            engine.values.node(engine.source(s)).uniform for s in op.src[:1])  # its number
         if kind == "cta" and action == "sync" and everyone:
             count = self.engine.source(op.src[1]) if op.attr.has_count else None
             if count is None or (isinstance(count, Poly) and count.is_const and not isinstance(

@@ -13,7 +13,20 @@ OTHER = "xor.b32 %r6, %r3, 128;\nadd.s32 %r7, %r4, %r6;\nld.shared.f32 %f2, [%r7
 NEAR = "xor.b32 %r6, %r3, 4;\nadd.s32 %r7, %r4, %r6;\nld.shared.f32 %f2, [%r7];\n"
 BAR = "bar.sync 0;\n"
 
+HALVES = ("setp.lt.u32 %p1, %r1, 32;\nmov.f32 %f2, %f1;\n@!%p1 bra ON;\n" + TO_SHARED + "{}"
+          "bra END;\nON:\n{}" + OTHER + "END:\n" + STORE)
+MEET, PASS = "bar.sync 1, 64;\n", "bar.arrive 1, 64;\n"
 CASES = {
+    "who-arrives-does-not-wait": (LOAD + TO_SHARED + "bar.arrive 0, 64;\n" + OTHER + STORE,
+                                  "race-read", LOAD + TO_SHARED + BAR + OTHER + STORE),
+    "the-reader-does-not-wait": (LOAD + HALVES.format(MEET, PASS), "race-read",
+                                 LOAD + HALVES.format(PASS, MEET)),
+    "written-behind-the-arrival": (
+        LOAD + HALVES.replace(TO_SHARED + "{}", "{}" + TO_SHARED).format(PASS, MEET), "race-read",
+        LOAD + HALVES.format(MEET, MEET)),
+    "a-barrier-for-each-warp": (
+        LOAD + TO_SHARED + "shr.u32 %r6, %r1, 5;\nbar.sync %r6;\n" + OTHER + STORE, "deadlock",
+        LOAD + TO_SHARED + "shr.u32 %r6, %r1, 6;\nbar.sync %r6;\n" + OTHER + STORE),
     "out-of-bounds-read": ("ld.global.f32 %f2, [%rd4+1000];\n" + STORE, "out-of-bounds",
                            "ld.global.f32 %f2, [%rd4+512];\n" + STORE),
     "out-of-bounds-write": (LOAD + "st.global.f32 [%rd5+900], %f1;\n", "out-of-bounds",

@@ -1,4 +1,4 @@
-"""Generic addresses: a lane's, or a symbol's, choice among spaces is no address of one of them."""
+"""Generic addresses, of one space or of several, and barriers, of one number or of several."""
 
 from __future__ import annotations
 
@@ -49,3 +49,15 @@ def test_a_generic_address_of_one_space_is() -> None:
                                                                  "ld.shared.b32 %r10, [%r9]")
     assert equal(_kernel(shared, 2), text(plain.format(factor=2)))
     assert not equal(_kernel(shared, 2), _kernel(shared, 3))
+
+
+@pytest.mark.parametrize(("number", "one"), [
+    ("bar.sync 0;", True), ("bar.sync %r1;", True),
+    ("shr.u32 %r11, %r2, 5;\nbar.sync %r11;", False),
+    ("and.b32 %r11, %r5, 1;\nbar.sync %r11;", False)])
+def test_threads_meet_at_one_barrier(number: str, one: bool) -> None:
+    """Not where each warp, or each element, has a barrier of its own."""
+    shared = "mov.b64 %rd16, %rd15;\n"
+    found = walked(_kernel(shared, 2).replace("bar.sync 0;", number))
+    assert found.modelled == one
+    assert (found.digest == walked(_kernel(shared, 2)).digest) == one
