@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 __all__ = [
-    "BaselineBody", "BaselineCheck", "BaselineOut", "CompareOut", "CompareRequest", "EntriesOut",
+    "BaselineCheck", "BaselineOut", "CompareOut", "CompareRequest", "EntriesOut",
     "Health", "JobOut", "KernelItem", "KernelOut", "KernelText", "PartitionOut", "PartitionRequest",
     "ProblemOut", "SignOut", "SignRequest", "SignatureInfo",
 ]
@@ -129,10 +129,6 @@ class PartitionRequest(_In):
         if len({k.name for k in self.kernels}) != len(self.kernels):
             raise ValueError("kernel names must differ")
         return self
-
-
-class BaselineBody(PartitionRequest):
-    """The kernels of a baseline, or those to check against one."""
 
 
 class _Out(BaseModel):
