@@ -26,7 +26,7 @@ _STARTS = _SIZES | {"sreg", "iop", "imulhi_s", "imulhi_u"}
 #: what numbers of a launch are made of
 _COUNTED = _STARTS | {"int", "kappa", "sext", "zext", "extract", "bit", "select", "imin_u",
                       "imax_u", "imul", "iand", "lanes", "ge0", "eq0", "and", "or", "not", "phi"}
-_FLIP = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+MOST_KINDS = 4  # of lanes that a condition tells apart
 
 
 def conjuncts(p: Node) -> tuple[Node, ...]:
@@ -94,10 +94,15 @@ class Logic:
         poly = self.values.poly(a, width).sub(self.values.poly(b, width))
         if poly.is_const:
             return forest.lanes_node(poly.unsigned_const(forest.lanes) == 0)
-        bits = _scaled_bits(poly)
-        if bits is not None:  # (c * [p]) == 0 is not p; (c * [p] - c) == 0 is p
+        scaled = _scaled_bits(poly)
+        if scaled is not None:  # (c * [p]) == 0 is not p; (c * [p] - c) == 0 is p
+            bits, factor = scaled
             p = self.conjunction([b.args[0] for b in bits])
-            return self.negate(p) if () not in poly.terms else p
+            rest = poly.unsigned_const(forest.lanes)
+            top = constant(width, -factor).unsigned_const(forest.lanes)
+            return self.disjunction([
+                self.conjunction([forest.lanes_node(rest == 0), self.negate(p)]),
+                self.conjunction([forest.lanes_node(rest == top), p])])
         bounds = poly.range()
         if bounds is not None and -(1 << width) < bounds[0] and bounds[1] < 1 << width:
             exact = poly.to_width(0)
@@ -219,6 +224,31 @@ class Logic:
     def disjunction(self, parts: Iterable[Node]) -> Node:
         """Return the disjunction, likewise."""
         return self._combine("or", parts)
+
+    def by_lanes(self, p: Node) -> list[tuple[Any, Node]]:
+        """Part the lanes by what is left of a condition in them: which lanes, what is left.
+
+        Nothing where lanes do not decide a part of an alternative (or of a conjunct), or where
+        there are more than a few kinds: `q xor lanes` is q in some and not q in the others.
+        """
+        inner = [a for a in p.args if a.op in ("and", "or")] if p.op in ("and", "or") else []
+        tables = [t for a in inner for t in _lane_tables(a)]
+        if not tables:
+            return []
+        tables += [a.table for a in p.args if a.op == "lanes"]
+        kinds, of = np.unique(np.stack(tables), axis=1, return_inverse=True)
+        if kinds.shape[1] > MOST_KINDS:
+            return []
+        return [(where, self._where(p, where)) for where in
+                (of.ravel() == kind for kind in range(kinds.shape[1]))]
+
+    def _where(self, p: Node, lanes: Any) -> Node:
+        """Return what is left of a condition in some lanes that its tables treat alike."""
+        if p.op == "lanes" and p.table is not None:
+            return self.forest.true if bool(p.table[lanes][0]) else self.forest.false
+        if p.op not in ("and", "or"):
+            return p
+        return self._combine(p.op, [self._where(a, lanes) for a in p.args])
 
     def _combine(self, op: str, parts: Iterable[Node]) -> Node:
         name = (op, tuple(parts))
@@ -389,6 +419,13 @@ class Logic:
         return self.forest.false if refuted else self.conjunction(parts)
 
 
+def _lane_tables(p: Node) -> list[Any]:
+    """Return the tables of lanes that a condition is made of."""
+    if p.op == "lanes":
+        return [p.table]
+    return [t for a in p.args for t in _lane_tables(a)] if p.op in ("and", "or") else []
+
+
 def literal_of(node: Node) -> int | None:
     """Return a literal that all lanes share."""
     poly = node.poly
@@ -453,14 +490,12 @@ def _div(c: Any, g: int) -> Any:
     return c // g
 
 
-def _scaled_bits(poly: Poly) -> tuple[Node, ...] | None:
-    """Return the 0/1 atoms of c * b * ... or c * b * ... - c, c no multiple of 2**width."""
+def _scaled_bits(poly: Poly) -> tuple[tuple[Node, ...], int] | None:
+    """Return the 0/1 atoms and c of c * b * ... plus a literal, c no multiple of 2**width."""
     others = [m for m in poly.terms if m]
     if len(others) != 1 or any(a.op != "bit" for a in others[0]):
         return None
     c = poly.terms[others[0]]
     if isinstance(c, np.ndarray) or unsigned(c, poly.width or 64) == 0:
         return None
-    if isinstance(poly.const, np.ndarray):
-        return None
-    return others[0] if () not in poly.terms or poly.const == -c else None
+    return others[0], c

@@ -177,6 +177,12 @@ class Engine:
         if isinstance(a, Poly) and isinstance(b, Poly) and a.same(b):
             return a
         a, b = (self.values.as_float(v) for v in (a, b))
+        kinds = self.logic.by_lanes(p)
+        if kinds:  # each lane has a condition of its own, and chooses by that
+            table = np.zeros(self.lanes, dtype=np.int64)
+            for number, (where, _q) in enumerate(kinds):
+                table[where] = number
+            return self.values.mux(table, [self.choose(q, a, b, width) for _where, q in kinds])
         if p.op != "lanes" and (isinstance(a, Node) or isinstance(b, Node)):
             for q, x, y in ((p, a, b), (self.logic.negate(p), b, a)):
                 if not isinstance(x, Node):
