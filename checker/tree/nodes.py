@@ -391,6 +391,7 @@ class Forest:
         self.work, self.max_work = 0, 320_000
         self.kept, self.max_kept = 0, 120_000_000  # hashes of (lane, context) pairs
         self.grid_bits = 0  # bits of block indices and of symbols computed from them
+        self.hidden: dict[int, int] = {}  # such a symbol's bit -> bits of what it is computed from
         self.premises: set[str] = set()  # what index arithmetic was assumed to do
         self.sizes: frozenset[str] = frozenset()  # parameters that are sizes of tensors,
         self.fills: frozenset[str] = frozenset()  # and what these are filled with beyond their ends

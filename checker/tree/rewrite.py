@@ -233,7 +233,8 @@ class Scope:
         """Tell whether an atom is a widened sum that pivots change."""
         return atom.op in ("sext", "zext") and atom.poly is not None \
             and atom not in self.rewriter.symbols \
-            and (bool(atom.deps & (self.rewriter.reach | CAST_BIT)) or self.region.recasts(atom))
+            and (self.rewriter.reaches(atom) or bool(atom.deps & CAST_BIT)
+                 or self.region.recasts(atom))
 
     def poly_hash(self, poly: Poly, address: bool = False) -> Hash:
         """Return the hash of a polynomial for each pair; address: of a global access."""
@@ -281,6 +282,14 @@ class Rewriter:
         # indices computed from block indices are symbols themselves where coordinates hold them
         self.symbols = {a for p in self.pivots.values() for m, _c in p.others for a in m
                         if a.op != "sreg"} | {a for a in self.pivots if a.op != "sreg"}
+        own = 0
+        for atom in self.symbols:
+            own |= atom.deps & ~LOW_BITS
+        #: symbols that coordinates do not hold are looked through: newest first
+        self.hidden = [(bit, below) for bit, below in reversed(self.forest.hidden.items())
+                       if not bit & own]
+        #: whether a block index, or what is computed from it, was told as it stands
+        self.bare = False
         self.root = Region()
         self.heap: list[tuple[int, int, Node, Region]] = []
         self.asking = -1  # whose operands are asked for: its place in the present run, -1: nobody's
@@ -306,6 +315,17 @@ class Rewriter:
         return settle(self.contexts.column(scope.mask, column, scope.number), 0)
 
     # -- what a node depends on
+    def seen_through(self, deps: int) -> int:
+        """Return the symbols that a value depends on, with those that its symbols stand for."""
+        for bit, below in self.hidden:
+            if deps & bit:
+                deps |= below
+        return deps
+
+    def reaches(self, node: Node) -> bool:
+        """Tell whether pivots change a value."""
+        return bool(self.seen_through(node.deps) & self.reach)
+
     def columns_of(self, node: Node) -> tuple[bool, int]:
         """Return whether pivots or facts touch a value, and the columns that do.
 
@@ -315,15 +335,15 @@ class Rewriter:
         deps = node.deps
         known = self.relevant.get(deps)
         if known is None:
-            mask = 0
+            mask, whole = 0, self.seen_through(deps)
             for atom, column in self.columns.items():
-                if atom.deps & ~LOW_BITS & deps:
+                if atom.deps & ~LOW_BITS & whole:
                     mask |= 1 << column
             if self.facts is not None and deps & SELECT_BIT:
                 for column, speaks in self.facts.columns.items():
                     if not speaks & ~deps and (speaks or deps & UNKNOWN_BIT):
                         mask |= 1 << column
-            touched = mask or deps & (self.reach | CAST_BIT) \
+            touched = mask or whole & self.reach or deps & CAST_BIT \
                 or (deps & COMPARE_BIT and self.forest.shared)
             known = self.relevant[deps] = (bool(touched), mask)
         return known
@@ -440,11 +460,13 @@ class Rewriter:
             return node.h, None
         home = self.home(scope.region, node)
         if home is None:
+            self.bare |= bool(node.deps & self.forest.grid_bits)
             return self._as_made(scope, node)
         if node is home.counter:
             assert home.name is not None
             return home.name, None
         if node in self.symbols:
+            self.bare = True
             return node.h, None
         table = home.tables.get(node)
         if table is None or (not scope.sure and len(table.missing(self._keys(node, scope)))):

@@ -82,6 +82,7 @@ class Ints:
                                 low=low, high=high, fresh_bit=bool(symbol))
         if symbol and len(self.forest.nodes) > known:
             node.deps &= ~below
+            self.forest.hidden[node.deps & ~LOW_BITS] = below
             self.forest.grid_bits |= node.deps & ~LOW_BITS
         return node
 

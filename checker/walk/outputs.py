@@ -395,8 +395,26 @@ class _Family:
         for m in members:
             knowing.at(m.lanes, m.rows).need(m.slot.value)
         knowing.run()
-        for m in members:
-            _add_rows(buffers, m, plain, knowing, self.ordered)
+        told = [_told(m, plain, knowing) for m in members]
+        tiles = self._tiles() if plain.bare or knowing.bare else None
+        for m, (place, digest) in zip(members, told, strict=True):
+            if tiles is not None:
+                digest = mix(tiles, digest)
+            _add_rows(buffers, m, place, digest, knowing, self.ordered)
+
+    def _tiles(self) -> Hash | None:
+        """Return how coordinates follow from block indices, where those count themselves.
+
+        An element has to be in the tile of the block that its coordinate names.
+        """
+        if not self.pivots:
+            return None
+        out = key("tiles")
+        for p, i in sorted(((p, i) for i, p in enumerate(self.pivots)), key=lambda q: q[0].y.attr):
+            if bool(((self.table[:, i] < 0) | (self.table[:, i] >= p.scale)).any()):
+                raise Conflict
+            out = mix(out, key(f"{p.y.attr}|{p.scale}|{_definition(p)}"))
+        return out
 
 
 def _facts(plain: Rewriter, members: list[_Member], table: Any) -> tuple[Any, Facts | None]:
@@ -439,14 +457,19 @@ def _facts(plain: Rewriter, members: list[_Member], table: Any) -> tuple[Any, Fa
     return np.concatenate((table, np.stack(list(columns.values()), axis=1)), axis=1), facts
 
 
-def _add_rows(buffers: Any, m: _Member, plain: Rewriter, knowing: Rewriter, ordered_tiles: bool
-              ) -> None:
-    slot, lanes = m.slot, m.lanes
-    scope = plain.at(lanes, m.rows)
+def _told(m: _Member, plain: Rewriter, knowing: Rewriter) -> tuple[Hash, Hash]:
+    """Return the hashes of a member's addresses, and of all that is said of its elements."""
+    slot = m.slot
+    scope = plain.at(m.lanes, m.rows)
     place = scope.poly_hash(slot.address, address=True)
     tag = key(f"{slot.event.kind}|{slot.event.attr}|{slot.value.width}")
-    value = knowing.at(lanes, m.rows).of(slot.value)
-    digest = ordered(mix(tag, place), [scope.of(slot.guard), value, _loop_hash(slot, scope)])
+    value = knowing.at(m.lanes, m.rows).of(slot.value)
+    return place, ordered(mix(tag, place), [scope.of(slot.guard), value, _loop_hash(slot, scope)])
+
+
+def _add_rows(buffers: Any, m: _Member, place: Hash, digest: Hash, knowing: Rewriter,
+              ordered_tiles: bool) -> None:
+    slot, lanes = m.slot, m.lanes
     slot.scope = knowing.at(lanes, m.rows, sure=False)
     order = sorted(range(len(m.pivots)), key=lambda i: list(m.pivots.values())[i].y.attr)
     ordered_pivots = [list(m.pivots.values())[i] for i in order]
@@ -476,6 +499,12 @@ def _launch_name(pivot: Pivot) -> str:
         return "grid" if atom.attr.startswith("ctaid") else "thread"
     if atom.op == "kappa" and not pivot.others:
         return "loop"
+    return _definition(pivot)
+
+
+def _definition(pivot: Pivot) -> str:
+    """Name the sum of indices that a coordinate is."""
+    atom = pivot.atom
     terms = [f"{hex_of(atom.h)}*{pivot.scale}"]
     terms += ["*".join([str(c), *sorted(hex_of(a.h) for a in m)]) for m, c in pivot.others]
     return "+".join(sorted(terms))
