@@ -176,6 +176,7 @@ def confirm_pairs(pairs: list[tuple[View, View]], seen: Seen | None = None) -> s
 def _collapsed(v: View) -> bool:
     """A group or condition whose hash in this lane is that of its one member."""
     return v.node.op in ("and", "or", "lanes") or (
+        v.node.op == "ge0" and bool(v.scope.rewriter.bounds_apart(v.node)[1])) or (
         v.node.op in IDEMPOTENT and len(v.members()) == 1)
 
 

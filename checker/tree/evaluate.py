@@ -73,6 +73,8 @@ def needs(node: Node, scope: Scope) -> None:
             scope.need(kid)
         if node.poly is not None:
             scope.need_poly(node.poly)
+        for part in _bounds_apart(node, scope)[1]:
+            scope.need(part)
 
 
 def options(node: Node, scope: Scope) -> Iterator[tuple[int, Any, Scope]]:
@@ -147,10 +149,21 @@ def compute(node: Node, scope: Scope) -> tuple[Hash, Hash | None]:
         return hash_select(node.width, _left(p, scope), scope.of(a), scope.of(b)), None
     if op == "ge0":
         assert node.poly is not None
+        how, apart = _bounds_apart(node, scope)
+        if apart:
+            return hash_members(how, [scope.of(p) for p in apart]), None
         found = comparison_terms(scope, node.poly)
         h = mix(key(f"ge0||{node.width}"), terms_hash(scope, found, node.poly.width))
         return _certain(node.poly, found, h), None
     return hash_node(node, scope)
+
+
+def _bounds_apart(node: Node, scope: Scope) -> tuple[str, list[Node]]:
+    """Return what a comparison with the least (or largest) of some bounds is made of.
+
+    It is one with each of them (or with any).
+    """
+    return scope.rewriter.bounds_apart(node) if node.op == "ge0" else ("", [])
 
 
 def _certain(poly: Poly, found: Terms, h: Hash) -> Hash:
@@ -327,7 +340,7 @@ def comparison_terms(scope: Scope, poly: Poly) -> Terms:
     which n that is the kernel itself shows (`Forest.shared`), and it becomes a premise. Then v
     becomes the output's own coordinate y where y is in the group, the group's first element else.
     """
-    found = terms(scope, poly)
+    found = _in_elements(scope, poly, terms(scope, poly))
     group = own_group(scope, found)
     if group is not None:
         size, back, least = group
@@ -357,6 +370,45 @@ def comparison_terms(scope: Scope, poly: Poly) -> Terms:
     if every(first == tested):
         return found
     return _put_literal(scope, found, bound, -1 - first, step.bit_length() - 1)
+
+
+def _in_elements(scope: Scope, poly: Poly, found: Terms) -> Terms:
+    """Return the terms of `poly >= 0` in units of the one coordinate y that stands in it.
+
+    times * poly = +-y + m + c is a multiple of `times`: the literal may be the next one up that
+    leaves no trace of where in its row the element lies. Where the block index alone decides and
+    m is a sum of multiples of the tile, y - offset + c + m >= 0 says the same as y + tile *
+    floor(c / tile) + m >= 0: tiles that divide the step of a loop drop out. What a lane's own
+    place decides, too, is told of y as it stands.
+    """
+    held = [m for m in found if any(a in scope.rewriter.coordinates for a in m)]
+    factor, times = found[held[0]] if len(held) == 1 and len(held[0]) == 1 else (0, 1)
+    if isinstance(factor, np.ndarray) or factor == 0 or times % factor:
+        return found
+    factor, times = (1 if factor > 0 else -1), times // abs(factor)
+    pivot = scope.rewriter.coordinates[held[0][0]]
+    out: Terms = {}
+    for mono, (c, den) in found.items():
+        size = int(np.abs(c).max()) if isinstance(c, np.ndarray) else abs(c)
+        if size * times >= 1 << 61 or np.any(c * times % den):
+            return found
+        out[mono] = (c * times // den, 1)
+    literal = out.pop((), (0, 1))[0]
+    tile, offset = pivot.scale, np.asarray(scope.rewriter.offset(pivot, scope), dtype=np.int64)
+    if isinstance(poly.const, np.ndarray) or pivot.others \
+            or bool(((offset < 0) | (offset >= tile)).any()) or any(
+                isinstance(c, np.ndarray) or c % tile or not _whole(m)
+                for m, (c, _den) in out.items() if m != held[0]):
+        tile, offset = times, np.zeros(1, dtype=np.int64)
+        if factor > 0:
+            literal = literal + tile - 1
+    if tile == 1:
+        return found
+    start = tile * ((literal + factor * offset) // tile) + (tile - 1 if factor < 0 else 0)
+    start = settle(np.atleast_1d(start), 0)
+    if not is_zero(start):
+        out[()] = (start, 1)
+    return out
 
 
 def _whole(mono: tuple[Node, ...]) -> bool:

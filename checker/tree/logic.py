@@ -149,6 +149,23 @@ class Logic:
                     return self.negate(bit[0].args[0])
         return forest.make("ge0", width=1, poly=reduced)
 
+    def bounds_apart(self, node: Node) -> tuple[str, list[Node]]:
+        """Return `v < min(a, b)` as `and` and [v < a, v < b]; a maximum as `or`; else nothing."""
+        for mono, c in node.poly.terms.items() if node.poly is not None else ():
+            inner = mono[0].poly if len(mono) == 1 and mono[0].op == "sext" else None
+            bound = inner.atom() if inner is not None else None
+            if bound is None or bound.op not in ("imin_s", "imax_s") or isinstance(c, np.ndarray) \
+                    or not all(map(_of_the_launch, bound.args)):
+                continue
+            assert node.poly is not None
+            rest = node.poly.sub(Poly(0, {mono: c}))
+            each = [self.values.poly(a, bound.width) for a in bound.args]
+            made = [self.at_least_zero(rest.add((
+                p.to_width(0) if self.values.counts(p) else self.values.sext(p, p.width, 0)
+            ).scale(c))) for p in each]
+            return "and" if (bound.op == "imin_s") == (c > 0) else "or", made
+        return "", []
+
     def _of_a_size(self, poly: Poly) -> Poly | None:
         """Return `floor(size / 2**k) >= counters` as a comparison of the size itself.
 

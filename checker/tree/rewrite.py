@@ -306,6 +306,7 @@ class Rewriter:
         # sets of pairs by what they hold: keys, numbers, lanes; the names of arrays kept there
         self.unpacked: dict[bytes, tuple[Numbers, Numbers, Numbers]] = {}
         self.named: dict[int, bytes] = {}
+        self.apart: dict[Node, tuple[str, list[Node]]] = {}  # comparisons with several bounds
 
     def offset(self, pivot: Pivot, scope: Scope) -> Any:
         """Return a coordinate's offset in the tile, one for all pairs or one for each."""
@@ -325,6 +326,17 @@ class Rewriter:
     def reaches(self, node: Node) -> bool:
         """Tell whether pivots change a value."""
         return bool(self.seen_through(node.deps) & self.reach)
+
+    def bounds_apart(self, node: Node) -> tuple[str, list[Node]]:
+        """Return `v < min(a, b)` as `and` and [v < a, v < b] (`or`: max); nothing to take apart.
+
+        Only where pivots change the bounds, which elsewhere are what they are.
+        """
+        found = self.apart.get(node)
+        if found is None:
+            found = self.logic.bounds_apart(node) if self.reaches(node) else ("", [])
+            self.apart[node] = found
+        return found
 
     def columns_of(self, node: Node) -> tuple[bool, int]:
         """Return whether pivots or facts touch a value, and the columns that do.

@@ -623,20 +623,27 @@ def low_bits(c: Any, bits: Any) -> Any:
 def _backward(p: Node) -> bool:
     """Tell whether a comparison's complement is the one that a select is written with.
 
-    The first symbol, parameters before others, stands with a positive sign.
+    The first symbol, parameters before others, stands with a positive sign; whatever the tiles.
     """
     assert p.poly is not None
     first: tuple[Any, ...] | None = None
     for mono, c in p.poly.terms.items():
         if mono:
             plain = all(parameter_name(a) is not None for a in mono)
-            rank = (not plain, sorted(a.h.tobytes() for a in mono), c)
-            if first is None or rank[:2] < first[:2]:
+            rank = (not plain, sorted(map(_symbols, mono)), sorted(a.h.tobytes() for a in mono), c)
+            if first is None or rank[:3] < first[:3]:
                 first = rank
     if first is None:
         return False
-    c = first[2]
+    c = first[3]
     return bool(c[0] < 0) if isinstance(c, np.ndarray) else c < 0
+
+
+def _symbols(atom: Node) -> list[bytes]:
+    """Return what a widened sum adds up, whatever it is multiplied by."""
+    if atom.op in ("sext", "zext") and atom.poly is not None:
+        return sorted(h for mono in atom.poly.terms for a in mono for h in _symbols(a))
+    return [atom.h.tobytes()]
 
 
 def _is_data_atom(value: Value) -> bool:
