@@ -51,10 +51,10 @@ class Logic:
                 p = self.equal(a, b, width)
                 return self.negate(p) if cond == "ne" else p
             x, y = (self.unwrapped(self.values.exact(v, width, signed)) for v in (a, b))
-            if signed and x.is_const != y.is_const:  # the sign of a start, an index or a counter
+            if signed:  # the sign of a start, an index or a counter; one against the other
                 u, v = (self.values.poly(v, width) for v in (a, b))
-                x = u.to_width(0) if self.values.counts(u) else x
-                y = v.to_width(0) if self.values.counts(v) else y
+                if (x.is_const or self.values.counts(u)) and (y.is_const or self.values.counts(v)):
+                    x, y = (p if p.is_const else q.to_width(0) for p, q in ((x, u), (y, v)))
             if cond in ("gt", "le"):
                 x, y, cond = y, x, {"gt": "lt", "le": "ge"}[cond]
             lt = self.at_least_zero(y.sub(x).sub(constant(0, 1)))  # x < y
@@ -130,6 +130,9 @@ class Logic:
             if bounds[1] < 0:
                 return forest.false
         g = _content(poly)
+        if isinstance(poly.const, np.ndarray) and bool((poly.const % g).any()) and any(
+                a.deps & forest.grid_bits for m in poly.terms for a in m):
+            g = 1  # where in its tile a lane's element lies is not lost: tiles of any size drop out
         terms: dict[Any, Any] = {m: _div(c, g) for m, c in poly.terms.items() if m}
         base = constant(0, _div(poly.const, g))
         reduced = Poly(0, terms).add(base)

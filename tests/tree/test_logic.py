@@ -6,7 +6,7 @@ import numpy as np
 
 from checker.tree.logic import Logic
 from checker.tree.nodes import Forest
-from checker.tree.poly import Poly
+from checker.tree.poly import Poly, constant
 from checker.tree.values import Values
 
 
@@ -54,3 +54,26 @@ def test_a_bit_that_counts_for_some_lanes_only_is_compared_lane_by_lane() -> Non
     assert positive(1) is condition  # [c] - 1 >= 0
     some = positive(np.array([1, 0, 1, 0]))  # in lanes 1 and 3 it is -1 >= 0
     assert some not in (condition, forest.true, forest.false)
+
+
+def test_a_start_is_compared_alike_with_a_counter_and_with_a_number() -> None:
+    forest = Forest(4)
+    logic = Logic(Values(forest))
+    block = forest.make("sreg", "ctaid.x", width=32, low=0, high=(1 << 31) - 1, fresh_bit=True)
+    forest.grid_bits |= block.deps
+    counter = forest.make("kappa", "0", width=32, low=0, high=(1 << 31) - 2, fresh_bit=True)
+    start, places = Poly(32, {(block,): 16}), constant(32, np.arange(4))
+
+    def reaches(place: Poly) -> Poly:
+        found = logic.compare("ge", True, 32, start, place)
+        assert found.poly is not None
+        return found.poly
+
+    general = reaches(Poly(32, {(counter,): 64}).add(places))
+    first, second = reaches(places), reaches(places.add(constant(32, 64)))
+    assert first.same(general.add(Poly(0, {(counter,): 64})))
+    assert second.same(first.sub(constant(0, 64)))
+    # which lane asks is not lost, where lanes ask for different things; it is, where they do not
+    assert not first.same(reaches(constant(32, np.array([0, 1, 2, 4]))))
+    assert reaches(constant(32, 97)).same(reaches(constant(32, 112)))
+    assert not reaches(constant(32, 97)).same(reaches(constant(32, 113)))
