@@ -390,7 +390,8 @@ def _in_elements(scope: Scope, poly: Poly, found: Terms) -> Terms:
     out: Terms = {}
     for mono, (c, den) in found.items():
         size = int(np.abs(c).max()) if isinstance(c, np.ndarray) else abs(c)
-        if size * times >= 1 << 61 or np.any(c * times % den):
+        whole = 1 if mono in ((), held[0]) else times  # a counter may stand for a fraction of one
+        if size * times >= 1 << 61 or np.any(c * times % (den * whole)):
             return found
         out[mono] = (c * times // den, 1)
     literal = out.pop((), (0, 1))[0]

@@ -98,11 +98,11 @@ class Logic:
         if scaled is not None:  # (c * [p]) == 0 is not p; (c * [p] - c) == 0 is p
             bits, factor = scaled
             p = self.conjunction([b.args[0] for b in bits])
-            rest = poly.unsigned_const(forest.lanes)
-            top = constant(width, -factor).unsigned_const(forest.lanes)
+            none = poly.unsigned_const(forest.lanes) == 0
+            once = poly.add(constant(poly.width, factor)).unsigned_const(forest.lanes) == 0
             return self.disjunction([
-                self.conjunction([forest.lanes_node(rest == 0), self.negate(p)]),
-                self.conjunction([forest.lanes_node(rest == top), p])])
+                self.conjunction([forest.lanes_node(none), self.negate(p)]),
+                self.conjunction([forest.lanes_node(once), p])])
         bounds = poly.range()
         if bounds is not None and -(1 << width) < bounds[0] and bounds[1] < 1 << width:
             exact = poly.to_width(0)
@@ -516,6 +516,6 @@ def _scaled_bits(poly: Poly) -> tuple[tuple[Node, ...], int] | None:
     if len(others) != 1 or any(a.op != "bit" for a in others[0]):
         return None
     c = poly.terms[others[0]]
-    if isinstance(c, np.ndarray) or unsigned(c, poly.width or 64) == 0:
+    if isinstance(c, np.ndarray) or not poly.width or unsigned(c, poly.width) == 0:
         return None
     return others[0], c
