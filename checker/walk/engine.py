@@ -56,7 +56,7 @@ _READS = frozenset({"load", "acopy"})
 class Engine:
     """One walk over one program."""
 
-    def __init__(self, program: Program, seconds: float = 60.0, max_nodes: int = 160_000,
+    def __init__(self, program: Program, seconds: float = 60.0, max_nodes: int = 320_000,
                  divisible: Iterable[str] = ()) -> None:
         program, cells = with_cells(program)
         first_column = len(program.reg_widths)
@@ -184,6 +184,7 @@ class Engine:
                 table[where] = number
             return self.values.mux(table, [self.choose(q, a, b, width) for _where, q in kinds])
         if p.op != "lanes" and (isinstance(a, Node) or isinstance(b, Node)):
+            p, a, b = self._joined(p, a, b)
             for q, x, y in ((p, a, b), (self.logic.negate(p), b, a)):
                 if not isinstance(x, Node):
                     continue
@@ -195,6 +196,32 @@ class Engine:
                 if len(rest) < len(parts):
                     return self.values.select(self.logic.conjunction(rest), x, y, width)
         return self.values.select(p, a, b, width)
+
+    def _joined(self, p: Node, a: Value, b: Value) -> tuple[Node, Value, Value]:
+        """Return a choice one of whose sides chooses the other side too as one choice.
+
+        p ? (q ? x : y) : y is (p and q) ? x : y. A condition that may be undefined counts where it
+        is looked at only, and stays by itself.
+        """
+        logic, joined = self.logic, True
+        while joined:
+            joined = False
+            for turned in (False, True):
+                x, y = (b, a) if turned else (a, b)
+                if not isinstance(x, Node) or x.op != "select" or x.args[0].tainted:
+                    continue
+                q, other = x.args[0], self.values.node(y)
+                if x.args[2] is other:
+                    x = x.args[1]
+                elif x.args[1] is other:
+                    q, x = logic.negate(q), x.args[2]
+                else:
+                    continue
+                p = logic.disjunction([p, logic.negate(q)]) if turned \
+                    else logic.conjunction([p, q])
+                a, b = (y, x) if turned else (x, y)
+                joined = True
+        return p, a, b
 
     def skipped(self, p: Node, x: Node) -> Node | None:
         """Return what x is where p fails, if p is the condition to enter loops in x."""

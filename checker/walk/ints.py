@@ -541,23 +541,19 @@ def _runs(mask: int, width: int) -> list[tuple[int, int]]:
 
 
 def floor_shift(poly: Poly, k: int, width: int) -> Poly | None:
-    """Return floor(poly / 2**k) of an exact integer where the low part is known to be small."""
-    step = 1 << k
-    high: dict[Any, Any] = {}
-    low: dict[Any, Any] = {}
-    for mono, c in poly.terms.items():
-        if mono and not _divides(step, c):
-            low[mono] = c
-        elif mono:
-            high[mono] = c >> k if not isinstance(c, np.ndarray) else c >> np.int64(k)
-    c = poly.const
-    high_c = c >> (np.int64(k) if isinstance(c, np.ndarray) else k)
-    low_c = c - high_c * (np.int64(step) if isinstance(c, np.ndarray) else step)
-    rest = Poly(0, low).add(constant(0, low_c))
-    bounds = rest.range()
-    if bounds is None or bounds[0] < 0 or bounds[1] >= step:
-        return None
-    return Poly(0, high).add(constant(0, high_c)).to_width(width)
+    """Return floor(poly / 2**k) of an exact integer where the low part is known to be small.
+
+    Low are the terms that are no multiples of 2**k; where they are not small together, the low
+    bits of each coefficient: those of flags that were packed into one word.
+    """
+    whole = Poly(0, {m: c for m, c in poly.terms.items() if not m or _divides(1 << k, c)})
+    for cut in (whole, poly):
+        high = Poly(0, {m: c >> (np.int64(k) if isinstance(c, np.ndarray) else k)
+                        for m, c in cut.terms.items()})
+        bounds = poly.sub(high.scale(1 << k)).range()
+        if bounds is not None and bounds[0] >= 0 and bounds[1] < 1 << k:
+            return high.to_width(width)
+    return None
 
 
 def _divides(step: int, c: Any) -> bool:

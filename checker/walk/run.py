@@ -35,7 +35,7 @@ __all__ = ["walk"]
 _RACES = ("race", "undefined", "unmodelled", "member-mask")
 
 
-def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 160_000,
+def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 320_000,
          divisible: Iterable[str] = ()) -> WalkResult:
     """Return the canonical outputs of a kernel, for every launch.
 
