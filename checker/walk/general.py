@@ -22,8 +22,8 @@ from checker.tree.values import Value
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["Generaliser", "Given", "Replacer", "conditions", "dependent", "settled",
-           "without_loops"]
+__all__ = ["Divider", "Generaliser", "Given", "Refiner", "Replacer", "Uneven", "conditions",
+           "dependent", "settled", "without_loops"]
 
 MAX_CONDITIONS = 4  # that an offset is made of
 
@@ -275,6 +275,9 @@ def remake(engine: Engine, like: Node, args: list[Node], poly: Poly | None) -> N
         return values.node(values.select(args[0], args[1], args[2], like.width))
     if op == "pack":
         return values.node(values.pack(args))
+    if op == "iop" and all(a.op == "int" and a.poly is not None and a.poly.is_const for a in args):
+        name, _, width = like.attr.rpartition(".")
+        return values.node(engine.ints.op(name, int(width), args))
     return forest.make(op, like.attr, width=like.width, args=args, poly=poly, table=like.table,
                        extra=like.extra, low=like.low, high=like.high,
                        may_neg_zero=like.may_neg_zero)
@@ -435,3 +438,57 @@ class Replacer:
                 part = part.mul(Poly(poly.width, {(atom,): 1}))
             total = total.add(part)
         return total
+
+
+class Uneven(Exception):
+    """A value that is no value of a finer counter."""
+
+
+class Divider(Replacer):
+    """Tells values of a counter that counts `period` iterations at once by the number of each.
+
+    The counter stands for (number - lead) / period. Raises Uneven where that leaves a fraction.
+    """
+
+    def __init__(self, engine: Engine, kappa: Node, period: int, lead: int) -> None:
+        super().__init__(engine, {kappa: Poly(32, {(kappa,): 1, **({(): -lead} if lead else {})})})
+        self.kappa, self.period = kappa, period
+
+    def poly(self, poly: Poly) -> Poly:
+        """Return a polynomial of the number."""
+        terms = dict(poly.terms)
+        for mono, c in poly.terms.items():
+            if self.kappa in mono:
+                if mono.count(self.kappa) > 1 or bool(np.any(c % self.period)):
+                    raise Uneven
+                terms[mono] = c // self.period
+        return super().poly(Poly(poly.width, terms))
+
+
+class Refiner:
+    """A general state, and the one that a run makes of it: what the run shows where both start alike.
+
+    The first iterations hold literals where a counter is divided: `(16 * k) >> 6` is 0 in four of
+    them. A run from a general state shows the counter. Whatever is taken from it, one counter back,
+    is at counter 0 what it was: so the state at the start is still an instance.
+    """
+
+    def __init__(self, engine: Engine, kappa: Node) -> None:
+        self.engine = engine
+        self.back = Replacer(engine, {kappa: Poly(32, {(kappa,): 1, (): -1})})
+        self.start = Replacer(engine, {kappa: Poly(32, {})})
+
+    def value(self, a: Value | None, b: Value | None) -> Value | None:
+        """Return b at the counter before, where it is a at counter 0; else a."""
+        if a is None or b is None:
+            return a
+        forest = self.engine.forest
+        one, two = (v if isinstance(v, Node) else forest.number(v) for v in (a, b))
+        moved = self.back.node(two)
+        return moved if self.start.equal(moved, self.start.node(one)) else a
+
+    def node(self, a: Node, b: Node) -> Node:
+        """The same for nodes."""
+        made = self.value(a, b)
+        assert isinstance(made, Node)
+        return made

@@ -20,11 +20,19 @@ from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, TooLarge
 from checker.tree.rewrite import Pivot, Rewriter
 from checker.tree.values import Value
-from checker.walk.carried import carried, cyclic, idle, summed, unasked
+from checker.walk.carried import body, carried, cyclic, idle, summed, unasked
 from checker.walk.counting import ordered
 from checker.walk.flight import Flight
 from checker.walk.flow import Loop
-from checker.walk.general import Generaliser, Given, Replacer, dependent
+from checker.walk.general import (
+    Divider,
+    Generaliser,
+    Given,
+    Refiner,
+    Replacer,
+    Uneven,
+    dependent,
+)
 from checker.walk.period import schedule
 from checker.walk.private import kept
 from checker.walk.state import GiveUp, State
@@ -37,6 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["Iteration", "Runner", "Summary", "run_loop"]
 
 TOLD = 2  # first iterations from which a template of the iteration number is read
+MAX_REFINED = 4  # runs of a general state that hold more than its first states show
+_DIVIDES = frozenset({"shr_s", "shr_u", "idiv_s", "idiv_u", "irem_s", "irem_u"})
 
 
 @dataclass(slots=True)
@@ -88,6 +98,7 @@ class Runner:
         self.summed = summed(engine, loop)
         self.schedule = schedule(engine, loop, state, [r for r in self.carried
                                                        if r not in self.accumulators])
+        self.divides = any(op.name in _DIVIDES for op in body(engine, loop))
         self.phis: dict[int, Node] = {}
         self.labels: dict[int, Any] = {}
         self.iterations: list[Iteration] = []
@@ -255,7 +266,8 @@ class Runner:
                 return proved
             if attempt or self.whole == len(self.iterations):
                 self._compare_first(starts, worlds)
-            if self.unlike >= {0, 1}:  # the first iterations are the same whatever the lead
+            # the first iterations are the same whatever the lead
+            if self.unlike >= {0, 1} and not self.divides:
                 break
         raise GiveUp("loop", "no period of the loop's state was found", engine.site)
 
@@ -310,33 +322,32 @@ class Runner:
         if private is None:
             return None
         general.private = private
+        findings = list(engine.found.findings)
         world = engine.memory.generalise(worlds[lead], worlds[lead + period], g)
         if world is None:
             return None
-        engine.memory.restore(world)
-        if self._refuted(lead + period):
+        if self._refuted(lead + period) and not self.divides:
             return None
-        findings = list(engine.found.findings)
-        state = general
-        runs: list[Iteration] = []
-        try:
-            for _ in range(period):
-                it = self._iterate(state.copy(), keep=True)
-                if it.back is None:
-                    raise GiveUp("loop", "no way back", engine.site)
-                runs.append(it)
-                state = self._with_phis(it.back)
-        except GiveUp:  # a ring that was taken for a line: not this lead and period
-            self._drop(runs)
-            engine.found.findings = findings
-            return None
-        if not self._again(general, world, state, engine.memory.snapshot(), g):
-            self._drop(runs)
-            engine.found.findings = findings
+        for _ in range(MAX_REFINED if self.divides else 1):
+            found = self._run_general(general, world, period, g)
+            if found is None:
+                return None
+            runs, state, after = found
+            if state is None:
+                break
+            refine = Refiner(engine, self.kappa)
+            general = general.copy()
+            for r in self.carried:
+                if r not in self.accumulators and r not in self.lost:
+                    general.regs[r] = refine.value(general.regs[r], state.regs[r])
+            world = engine.memory.generalise(world, after, refine)
+            if world is None:
+                return None
+        else:
             return None
         # A general state is the first one at counter 0, but for the paths of copies under way:
         # what its iterations give at counter 0 is what the first ones give.
-        alike = engine.memory.alike_paths(worlds[lead], worlds[lead + period])
+        alike = engine.memory.alike_paths(worlds[lead], world)
         self._make_whole(starts, worlds, lead if alike else lead + period)
         summary = self._summarise(runs, lead, period)
         if summary is None and self.whole < lead + period:  # more of the first may tell one
@@ -354,6 +365,35 @@ class Runner:
         self.flights = [it.world[3:5] for it in (*self.iterations[:lead], *runs)]
         drained = all(not engine.tiles.in_flight(it.world[4], it.cond) for it in runs)
         return self._leave(summary, drained)
+
+    def _run_general(self, general: State, world: Any, period: int, g: Generaliser
+                     ) -> tuple[list[Iteration], State | None, Any] | None:
+        """Run `period` iterations from a general state; None where that does not go through.
+
+        Returns them and None where they give the general state at counter + 1, else what they give.
+        """
+        engine = self.engine
+        engine.memory.restore(world)
+        findings = list(engine.found.findings)
+        state = general
+        runs: list[Iteration] = []
+        try:
+            for _ in range(period):
+                it = self._iterate(state.copy(), keep=True)
+                if it.back is None:
+                    raise GiveUp("loop", "no way back", engine.site)
+                runs.append(it)
+                state = self._with_phis(it.back)
+        except GiveUp:  # a ring that was taken for a line: not this lead and period
+            self._drop(runs)
+            engine.found.findings = findings
+            return None
+        after = engine.memory.snapshot()
+        if self._again(general, world, state, after, g):
+            return runs, None, after
+        self._drop(runs)
+        engine.found.findings = findings
+        return runs, state, after
 
     def _compare_first(self, starts: list[State], worlds: list[Any]) -> None:
         """Look, once there are three, whether one template gives the first iterations.
@@ -480,7 +520,26 @@ class Runner:
                 facts = [f for f in (self._at(test, at.sub(Poly(32, {(): 1}))),)
                          if not f.deps & self._phi_mask()]
             wanted.append((at, self._template(it, facts, header)))
-        return self._fitting(wanted)
+        return self._fitting(wanted) or (
+            self._finer(wanted, lead, period) if self.divides else None)
+
+    def _finer(self, wanted: list[tuple[Poly, Summary]], lead: int, period: int
+               ) -> Summary | None:
+        """Return the first general iteration, told of the iteration number, if all are like it.
+
+        The first iterations do not show what a counter that is divided becomes.
+        """
+        first = next(t for at, t in wanted if not at.is_const)
+        made = Divider(self.engine, self.kappa, period, lead)
+        try:
+            finer = Summary(
+                {r: made.node(s) for r, s in first.steps.items()}, made.node(first.cond),
+                first.exit_target,
+                {r: made.node(v) if isinstance(v, Node) else None if v is None else made.poly(v)
+                 for r, v in first.exit_regs.items()}, first.header_exit)
+        except Uneven:
+            return None
+        return finer if all(self._instance(finer, at, t) for at, t in wanted) else None
 
     def _first_templates(self, first: list[Iteration], header: bool
                          ) -> tuple[Node, list[tuple[Poly, Summary]]] | None:
