@@ -466,7 +466,7 @@ class Divider(Replacer):
 
 
 class Refiner:
-    """A general state, and the one that a run makes of it: what the run shows where both start alike.
+    """What a run from a general state shows, where both begin alike; else the general state.
 
     The first iterations hold literals where a counter is divided: `(16 * k) >> 6` is 0 in four of
     them. A run from a general state shows the counter. Whatever is taken from it, one counter back,

@@ -335,6 +335,8 @@ class Runner:
             runs, state, after = found
             if state is None:
                 break
+            if engine.memory.hangs_on(self.kappa.deps & ~LOW_BITS):
+                return None  # under way on a path that the counter decides
             refine = Refiner(engine, self.kappa)
             general = general.copy()
             for r in self.carried:
