@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,8 @@ from checker.walk.memory import MemoryOps
 from checker.walk.run import walk
 from checker.walk.shared import Shared
 from corpus.load import load_set, load_truth
+from tests.walk.kernels import walked
+from tests.walk.test_divided import scaled
 
 
 @pytest.fixture
@@ -89,9 +92,10 @@ def test_no_iteration_is_run_again_for_the_lanes_of_matrix_sums(
 
 
 def test_a_loop_that_no_template_gives_ends_early(count: Callable[..., Counter[str]]) -> None:
-    """The steps of the loop over groups of int4 weights change with its third iteration."""
+    """What is fetched ahead for groups of two changes with the third iteration."""
     calls = count((Runner, "_induction"), (Runner, "_iterate"), (Runner, "_first_templates"))
-    assert not _walked("gemm_int4.f16_scale").modelled
+    halves = re.sub(r"shr\.s32 (%r20, %r\d+), 2;", r"mul.hi.u32 \1, 2147483649;", scaled(1))
+    assert not walked(halves).modelled
     assert calls["_first_templates"] == 1
     assert calls["_iterate"] <= 12  # of 20 if each lead and period is tried
 

@@ -7,7 +7,7 @@ import pytest
 from tests.walk.kernels import equal, text, walked
 
 
-def _scaled(ahead: int, shift: int = 2, first: int = 0, skip: int = 0) -> str:
+def scaled(ahead: int, shift: int = 2, first: int = 0, skip: int = 0) -> str:
     """out[t] = sum over i < n of a[32 * i + t] * b[32 * (i >> shift) + t], b fetched `ahead`.
 
     first: of what is fetched before the loop; skip: added to the index of what is fetched in it.
@@ -50,16 +50,16 @@ $done:
 @pytest.mark.parametrize("ahead", [1, 2])
 def test_what_is_fetched_ahead(ahead: int, shift: int) -> None:
     """In the first iterations the divided counter is a literal, the same in several of them."""
-    assert equal(_scaled(0, shift), _scaled(ahead, shift))
+    assert equal(scaled(0, shift), scaled(ahead, shift))
 
 
 @pytest.mark.parametrize("twin", [
-    _scaled(1, shift=3),  # other groups
-    _scaled(1, skip=1),  # a scale too early
-    _scaled(1, skip=-1),
-    _scaled(1, first=4),  # another one before the loop
-    _scaled(2, first=4),
-    _scaled(0, shift=1),
+    scaled(1, shift=3),  # other groups
+    scaled(1, skip=1),  # a scale too early
+    scaled(1, skip=-1),
+    scaled(1, first=4),  # another one before the loop
+    scaled(2, first=4),
+    scaled(0, shift=1),
 ])
 def test_another_scale(twin: str) -> None:
-    assert not equal(_scaled(0), twin) if walked(twin).modelled else walked(twin).findings
+    assert not equal(scaled(0), twin) if walked(twin).modelled else walked(twin).findings
