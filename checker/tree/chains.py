@@ -37,6 +37,9 @@ __all__ = ["keep", "one_step", "one_steps"]
 MAX_CHAIN = 256
 _HAVE_ZERO = frozenset({"f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2"})  # no bit set: +0
 
+#: integers up to here are numbers in a type (f32 has room for all of 32 bits)
+_LARGEST = {"f16": 65504, "bf16": 1 << 31, "f32": 1 << 31}
+
 
 def one_step(rewriter: Rewriter, fold: Fold, signless: bool = False) -> Fold:
     """Return the fold with one step an iteration, or the fold as it is.
@@ -131,6 +134,21 @@ def _never_minus_zero(node: Node) -> bool:
     return bool(node.extra.never_makes_minus_zero) or node.extra.kind in ("int", "int_sat")
 
 
+def _either_sign(node: Node) -> bool:
+    """Tell whether zeros of either sign are nothing to a matrix step: their products are zeros."""
+    return node.op == "mma" and bool(node.extra.never_makes_minus_zero)
+
+
+def _finite(node: Node) -> bool:
+    """Tell whether a value is a number for certain: a small integer as one."""
+    if node.op != "fcvt" or node.extra.dst not in _LARGEST:
+        return False
+    number = node.args[0].poly if node.args[0].op == "int" else None
+    bounds = number.range() if number is not None else None
+    return node.extra.src == "s32" and bounds is not None \
+        and max(-bounds[0], bounds[1]) <= _LARGEST[node.extra.dst]
+
+
 def keep(chain: list[Node], init: Node) -> bool:
     """Tell whether steps of zeros keep the accumulators that a chain's steps have.
 
@@ -210,7 +228,7 @@ class _Beyond:
     def __init__(self, logic: Logic, cond: Node, speed: int, counter: Node) -> None:
         self.logic = logic
         self.speed, self.counter = speed, counter
-        self.known: dict[tuple[Node, int, bytes], bool] = {}
+        self.known: dict[tuple[Node, int, bool, bytes], bool] = {}
         self.gaps: dict[tuple[Node, int], Any] = {}
         self.ends: set[str] = set()  # premises that what is outside of tensors rests on
         assert cond.poly is not None
@@ -248,42 +266,52 @@ class _Beyond:
         """Tell whether a chain's operation adds zeros where P - s * (ratio * k + j) < 0."""
         rest = [a for a in node.args if not a.deps & phi.deps]
         every = np.arange(self.logic.forest.lanes)
-        return bool(rest) and all(self._zero(a, j, every) for a in rest)
+        either = _either_sign(node)
+        return bool(rest) and all(self._zero(a, j, every, either) for a in rest)
 
-    def _zero(self, node: Node, j: int, lanes: Any) -> bool:
-        """Tell whether a value is +0 (a row: all its elements) there, in these lanes."""
+    def _zero(self, node: Node, j: int, lanes: Any, either: bool = False) -> bool:
+        """Tell whether a value is +0 (a row: all its elements) there, in these lanes.
+
+        either: or -0.
+        """
         if not len(lanes):
             return True
-        memo = (node, j, lanes.tobytes())
+        memo = (node, j, either, lanes.tobytes())
         if memo not in self.known:
             self.known[memo] = False
-            self.known[memo] = self._is_zero(node, j, lanes)
+            self.known[memo] = self._is_zero(node, j, lanes, either)
         return self.known[memo]
 
-    def _is_zero(self, node: Node, j: int, lanes: Any) -> bool:
+    def _is_zero(self, node: Node, j: int, lanes: Any, either: bool) -> bool:
         table = node.table
         if node.op == "int" and node.poly is not None:
             return self._sums_to_zero(node.poly, j, lanes)
         if node.op == "bit":
             return self._fails(node.args[0], j, lanes)
         if node.op == "gather" and table is not None:
-            return self._zero(node.args[0], j, np.unique(table[lanes]))
+            return self._zero(node.args[0], j, np.unique(table[lanes]), either)
         if node.op == "mux" and table is not None:
-            return all(self._zero(a, j, lanes[table[lanes] == i])
+            return all(self._zero(a, j, lanes[table[lanes] == i], either)
                        for i, a in enumerate(node.args))
         if node.op == "krow" and table is not None:
             looked = table[:, lanes].reshape(-1, 2)
-            return all(self._zero(a, j, np.unique(looked[looked[:, 0] == i, 1]))
+            return all(self._zero(a, j, np.unique(looked[looked[:, 0] == i, 1]), either)
                        for i, a in enumerate(node.args))
-        if node.op in ("pack", "extract") or (node.op == "fcvt" and node.extra.src in _HAVE_ZERO
-                                 and node.extra.dst in _HAVE_ZERO):
+        if node.op in ("pack", "extract"):
             return all(self._zero(a, j, lanes) for a in node.args)
+        if node.op == "fcvt" and node.extra.src in _HAVE_ZERO and node.extra.dst in _HAVE_ZERO:
+            return self._zero(node.args[0], j, lanes, either)
         if node.op == "mma":  # zeros times zeros on zero
-            return _never_minus_zero(node) and all(self._zero(a, j, lanes) for a in node.args)
+            products = _either_sign(node)
+            return _never_minus_zero(node) and all(
+                self._zero(a, j, lanes, products and a is not node.args[0]) for a in node.args)
+        if node.op == "fmul" and either:
+            return any(_finite(x) and self._zero(y, j, lanes, True)
+                       for x, y in (node.args, node.args[::-1]))
         if node.op == "select":
             p, a, b = node.args
-            return (self._zero(b, j, lanes) and self._fails(p, j, lanes)) or (
-                self._zero(a, j, lanes) and self._fails(self.logic.negate(p), j, lanes))
+            return (self._zero(b, j, lanes, either) and self._fails(p, j, lanes)) or (
+                self._zero(a, j, lanes, either) and self._fails(self.logic.negate(p), j, lanes))
         return False
 
     def _sums_to_zero(self, poly: Poly, j: int, lanes: Any) -> bool:

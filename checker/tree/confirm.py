@@ -188,6 +188,13 @@ def _compare(x: View, y: View, pairs: list[tuple[View, View]]) -> str:
         return ""  # told apart by the refinement that gave it this hash
     if (a.op, a.attr, a.width) != (b.op, b.attr, b.width):
         return f"{a.op} {a.attr} against {b.op} {b.attr} under one hash"
+    if a.op == "iop":
+        one, two = evaluate.groups_of(a, x.scope), evaluate.groups_of(b, y.scope)
+        if one is not None and two is not None:
+            alike = np.array_equal(np.atleast_1d(one[1]), np.atleast_1d(two[1])) \
+                and one[2] == two[2] and View(one[0], x.scope).digest == View(
+                    two[0], y.scope).digest
+            return "" if alike else "two index expressions differ under one hash"
     if a.op == "fold":
         left, right = a.extra.views(x), b.extra.views(y)
         if len(left) != len(right):

@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from checker.tree.rewrite import Facts, Pivot, Scope
 
 __all__ = [
-    "Conflict", "Terms", "bounds_of", "comparison_terms", "compute", "decided", "moves_with",
-    "needs", "options", "parts", "shows_sharing", "split", "terms", "terms_hash",
+    "Conflict", "Terms", "bounds_of", "comparison_terms", "compute", "decided", "groups_of",
+    "moves_with", "needs", "options", "parts", "shows_sharing", "split", "terms", "terms_hash",
 ]
 
 MOST_APART = 1 << 24  # of an index's literal, in elements
 MAX_SHARED = 4  # compilers reason about multiples of 16 at most
+_SHIFT = "shr_s.32"
 FEW = 1024  # pairs for which the terms of all polynomials are kept
 Terms = dict[tuple[Node, ...], tuple[Any, int]]  # monomial -> numerator (int or array), denominator
 
@@ -155,6 +156,9 @@ def compute(node: Node, scope: Scope) -> tuple[Hash, Hash | None]:
         found = comparison_terms(scope, node.poly)
         h = mix(key(f"ge0||{node.width}"), terms_hash(scope, found, node.poly.width))
         return _certain(node.poly, found, h), None
+    groups = groups_of(node, scope) if op == "iop" else None
+    if groups is not None:
+        return _floor_hash(scope, *groups), None
     return hash_node(node, scope)
 
 
@@ -164,6 +168,44 @@ def _bounds_apart(node: Node, scope: Scope) -> tuple[str, list[Node]]:
     It is one with each of them (or with any).
     """
     return scope.rewriter.bounds_apart(node) if node.op == "ge0" else ("", [])
+
+
+def groups_of(node: Node, scope: Scope) -> tuple[Node, Any, int] | None:
+    """Return c, r, k of a shift floor((c + r) / 2**k), c being a loop's counter as it is named.
+
+    Where the nodes' counter is a part of a finer one it is floor(c / 2**t) for that: this is
+    floor((c + r * 2**t) / 2**(k + t)).
+    """
+    if node.attr != _SHIFT:
+        return None
+    if node.serial < 0:
+        made: tuple[Node, Any, int] = node.extra
+        return made
+    number, by = (a.poly for a in node.args)
+    if number is None or by is None or not by.is_const or isinstance(by.const, np.ndarray):
+        return None
+    counters = [m[0] for m, c in number.terms.items() if len(m) == 1 and is_number(c, 1)]
+    if len(counters) != 1 or counters[0].op != "kappa" \
+            or len(number.terms) - (() in number.terms) != 1:
+        return None
+    pivot = scope.region.pivot_of(counters[0])
+    scale = pivot.scale if pivot is not None else 1
+    if scale & (scale - 1) or counters[0] in scope.rewriter.pivots:
+        return None
+    literal = number.const
+    if isinstance(literal, np.ndarray):
+        literal = settle(literal[scope.lane], number.width)
+    return (counters[0], coef_mul(literal, scale, number.width),
+            by.const + scale.bit_length() - 1)
+
+
+def _floor_hash(scope: Scope, counter: Node, literal: Any, k: int) -> Hash:
+    """Return the hash of the shift floor((counter + literal) / 2**k), the counter as it is named.
+    """
+    number: Terms = {(counter,): (1, 1), (): (literal, 1)}
+    by: Terms = {(): (k, 1)}
+    return ordered(key(f"iop|{_SHIFT}|32"), [
+        mix(key("int||32"), terms_hash(scope, found, 32)) for found in (number, by)])
 
 
 def _certain(poly: Poly, found: Terms, h: Hash) -> Hash:
@@ -613,13 +655,24 @@ class _Casts(Values):
     def node_of(self, op: str, source: int, poly: Poly, found: Terms) -> Node:
         """Return a cast of terms as a node that lives as long as this pass, at least."""
         h = mix(key(f"{op}|{source}|{source}"), terms_hash(self.scope, found, source))
+        half = 1 << (source - 1)
+        bounds = (-half, half - 1) if op == "sext" else (0, (1 << source) - 1)
+        return self._made(h, op, str(source), source, poly, found, bounds)
+
+    def groups(self, counter: Node, size: int) -> Node:
+        """Return floor(counter / size) for a power of two, as an atom: see `groups_of`."""
+        groups = (counter, 0, size.bit_length() - 1)
+        return self._made(_floor_hash(self.scope, *groups), "iop", _SHIFT, 32, None, groups,
+                          (0, (1 << 31) - 2))
+
+    def _made(self, h: Hash, op: str, attr: str, width: int, poly: Poly | None, found: Any,
+              bounds: tuple[int, int]) -> Node:
         node = self.made.get(h.tobytes())
         if node is None:
-            half = 1 << (source - 1)
             node = Node()
-            node.op, node.attr, node.width, node.args = op, str(source), source, ()
+            node.op, node.attr, node.width, node.args = op, attr, width, ()
             node.poly, node.table, node.extra, node.aux = poly, None, found, None
-            node.low, node.high = (-half, half - 1) if op == "sext" else (0, (1 << source) - 1)
+            node.low, node.high = bounds
             node.h, node.deps, node.kids = h, 0, ()
             node.may_neg_zero, node.tainted, node.site = True, False, -1
             node.serial = -1 - len(self.made)
@@ -816,6 +869,14 @@ class _Substitution:
             pivot = pivot_of(mono[at])
             assert pivot is not None
             divided = _divide(c, pivot.scale)
+            size = _group(c, pivot.scale) if divided is None and den == 1 \
+                and pivot.y is pivot.atom else 0
+            if size:  # g * counter is floor(finer / size) - floor(offset / size)
+                self.casts = self.casts or _Casts(self.scope)
+                c = c // (pivot.scale // size)
+                work.append((rest, join(made, (self.casts.groups(pivot.y, size),)), c, 1))
+                work.append((rest, made, coef_mul(c, -(pivot.offset // size), poly.width), 1))
+                continue
             if divided is not None:
                 c, step = divided, 1
             else:
@@ -831,6 +892,17 @@ class _Substitution:
             for other, c2 in pivot.others:
                 work.append((join(rest, other), made, coef_mul(c, -c2, width), den * step))
         return out
+
+
+def _group(c: Any, scale: int) -> int:
+    """Return scale / g for the greatest g that divides it and a coefficient.
+
+    0: that is no power of two, or pairs have coefficients of their own.
+    """
+    if isinstance(c, np.ndarray):
+        return 0
+    size = scale // math.gcd(scale, c)
+    return size if size & (size - 1) == 0 else 0
 
 
 def _collect(out: Terms, mono: tuple[Node, ...], c: Any, den: int, width: int) -> None:

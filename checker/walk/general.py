@@ -7,6 +7,7 @@ runs the general state and compares.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from checker.tree.folds import moved_fold
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import SELECT_BIT, Node
-from checker.tree.poly import Poly, TooLarge
+from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.rewrite import Rewriter
 from checker.tree.values import Value
 
@@ -275,7 +276,8 @@ def remake(engine: Engine, like: Node, args: list[Node], poly: Poly | None) -> N
         return values.node(values.select(args[0], args[1], args[2], like.width))
     if op == "pack":
         return values.node(values.pack(args))
-    if op == "iop" and all(a.op == "int" and a.poly is not None and a.poly.is_const for a in args):
+    if op == "iop" and (like.attr == "shr_s.32" or all(
+            a.op == "int" and a.poly is not None and a.poly.is_const for a in args)):
         name, _, width = like.attr.rpartition(".")
         return values.node(engine.ints.op(name, int(width), args))
     return forest.make(op, like.attr, width=like.width, args=args, poly=poly, table=like.table,
@@ -447,22 +449,42 @@ class Uneven(Exception):
 class Divider(Replacer):
     """Tells values of a counter that counts `period` iterations at once by the number of each.
 
-    The counter stands for (number - lead) / period. Raises Uneven where that leaves a fraction.
+    The counter stands for (number - lead) / period, for floor of it where that leaves a fraction.
+    Raises Uneven where it is no shift.
     """
 
     def __init__(self, engine: Engine, kappa: Node, period: int, lead: int) -> None:
         super().__init__(engine, {kappa: Poly(32, {(kappa,): 1, **({(): -lead} if lead else {})})})
-        self.kappa, self.period = kappa, period
+        self.kappa, self.period, self.lead = kappa, period, lead
 
     def poly(self, poly: Poly) -> Poly:
         """Return a polynomial of the number."""
-        terms = dict(poly.terms)
+        even: dict[Any, Any] = {}
+        total = Poly(poly.width, {})
         for mono, c in poly.terms.items():
-            if self.kappa in mono:
-                if mono.count(self.kappa) > 1 or bool(np.any(c % self.period)):
-                    raise Uneven
-                terms[mono] = c // self.period
-        return super().poly(Poly(poly.width, terms))
+            if mono.count(self.kappa) > 1:
+                raise Uneven
+            if self.kappa not in mono:
+                even[mono] = c
+            elif not bool(np.any(c % self.period)):
+                even[mono] = c // self.period
+            else:
+                share = math.gcd(self.period, *np.atleast_1d(np.abs(c)).tolist())
+                rest = tuple(a for a in mono if a is not self.kappa)
+                groups = self._groups(self.period // share)
+                total = total.add(super().poly(Poly(poly.width, {rest: c // share})).mul(
+                    Poly(poly.width, groups.terms)))
+        return total.add(super().poly(Poly(poly.width, even)))
+
+    def _groups(self, size: int) -> Poly:
+        """Return floor((number - lead) / size), which the counter times period / size is."""
+        if size & (size - 1):
+            raise Uneven
+        up = -self.lead % size
+        number = Poly(32, {(self.kappa,): 1, **({(): up} if up else {})})
+        ints, values = self.engine.ints, self.engine.values
+        groups = ints.op("shr_s", 32, (number, constant(32, size.bit_length() - 1)))
+        return values.poly(groups, 32).sub(constant(32, (self.lead + up) // size))
 
 
 class Refiner:

@@ -364,7 +364,35 @@ class Ints:
             exact = poly.to_width(0)
             if k == width - 1:
                 return constant(width, 0)
-        return floor_shift(exact, k, width)
+        whole = floor_shift(exact, k, width)
+        return whole if whole is not None or not signed else self._groups(exact, k, width)
+
+    def _groups(self, poly: Poly, k: int, width: int) -> Value | None:
+        """Return floor(counters / 2**k): counters in lowest terms, whole groups outside.
+
+        floor((2**a * n + r) / 2**k) = floor((n + floor(r / 2**a)) / 2**(k - a)), and
+        floor((floor(n / 2**a) + r) / 2**k) = floor((n + r * 2**a) / 2**(k + a)).
+        """
+        symbols = {m: c for m, c in poly.terms.items() if m}
+        inner = next(iter(symbols), (None,))[0]
+        if inner is None:
+            return None
+        if len(symbols) == 1 and inner.op == "iop" and inner.attr == f"shr_s.{width}" \
+                and is_number(symbols.get((inner,), 0), 1):
+            n, by = self.values.poly(inner.args[0], width), self._number_of(inner.args[1])
+            if by is None or not self.values.counts(n):
+                return None
+            poly, k = n.to_width(0).add(constant(0, poly.const).scale(1 << by)), k + by
+            symbols = {m: c for m, c in poly.terms.items() if m}
+        if k >= width - 1 or not all(a.op == "kappa" for m in symbols for a in m):
+            return None
+        a = min(Poly(0, symbols).tz(), k)
+        lowest = Poly(width, {m: c >> a for m, c in symbols.items()})
+        literal = poly.const >> a
+        groups = literal >> (k - a)
+        rest = lowest.add(constant(width, literal - (groups << (k - a))))
+        part: Value = rest if k == a else self.opaque("shr_s", width, (rest, constant(32, k - a)))
+        return self.values.poly(part, width).add(constant(width, groups))
 
     def high_word(self, value: Value) -> Value | None:
         """Return bits [32, 64) of a product of two numbers of 32 bits, as the operation for it."""

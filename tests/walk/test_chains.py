@@ -157,3 +157,42 @@ def test_a_loop_that_ends_by_a_multiple_of_its_step_has_no_tail() -> None:
 ])
 def test_a_loop_with_another_end_or_step_shows(twin: str) -> None:
     assert not same(_told(_whole(1), "arg3"), _told(twin, "arg3"))[0]
+
+
+INT4 = "gemm_int4.f16_scale"
+
+
+def _groups(name: str, old: str = "", new: str = "") -> WalkResult:
+    source, count = re.subn(old, new, _text(INT4, name)) if old else (_text(INT4, name), 1)
+    assert count
+    return _walked(source)
+
+
+NARROW, WIDE = (f"BK{k}_BM16_BN32_G64_SCALEFIRST1_s1_w4" for k in (32, 64))
+CENTRE = r"add\.s32 (\s*%r\d+, %r\d+), -8;"
+
+
+def test_zeros_of_either_sign_are_nothing_to_a_matrix_step() -> None:
+    """Beyond k a weight is 0 - 8, its scale +0: their product is -0, that with a's +0 a zero."""
+    assert same(_groups(NARROW), _groups(WIDE)) == (True, ())
+    assert same(_groups(NARROW, CENTRE, r"mad.lo.s32 \1, 1000, -8;"),
+                _groups(WIDE, CENTRE, r"mad.lo.s32 \1, 1000, -8;")) == (True, ())
+
+
+@pytest.mark.parametrize("new", [
+    r"mad.lo.s32 \1, 10000, -8;",  # beyond the largest half: an infinity times 0
+    r"mad.lo.s32 \1, 1000, -65505;",
+])
+def test_a_weight_that_may_be_infinite(new: str) -> None:
+    narrow, wide = _groups(NARROW, CENTRE, new), _groups(WIDE, CENTRE, new)
+    assert narrow.modelled
+    assert wide.modelled
+    assert not same(narrow, wide)[0]
+
+
+def test_other_groups_of_scales() -> None:
+    """One scale for 32 of k, not for 64."""
+    shift = r"shr\.s32 (\s*%r\d+, %r\d+), 6;"
+    changed = _groups(NARROW, shift, r"shr.s32 \1, 5;")
+    assert changed.modelled
+    assert not same(changed, _groups(WIDE))[0]
