@@ -391,6 +391,8 @@ class Ints:
         literal = poly.const >> a
         groups = literal >> (k - a)
         rest = lowest.add(constant(width, literal - (groups << (k - a))))
+        if not self.values.counts(rest):
+            return None
         part: Value = rest if k == a else self.opaque("shr_s", width, (rest, constant(32, k - a)))
         return self.values.poly(part, width).add(constant(width, groups))
 
