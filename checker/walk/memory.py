@@ -287,8 +287,8 @@ class MemoryOps:
             self.behind[(cond, value)] = made
         return made
 
-    def _put_shared(self, literal: Any, value: Value) -> None:
-        """Write shared bytes under the guard, on the present path."""
+    def _put_shared(self, literal: Any, value: Value, part: str) -> None:
+        """Write shared bytes under the guard, on the present path; `part` of which instruction."""
         engine = self.engine
         mask, _rest = self.active()
         _m, path = self.split(engine.state.path)
@@ -298,7 +298,7 @@ class MemoryOps:
             old = self.shared.load(literal, value.width, mask, peek=True)
             value = engine.choose(guard, value, old, value.width)
         path = engine.logic.given(path, conjuncts(engine.case_path))
-        self.shared.store(literal, value, mask, None if path is engine.forest.true else path)
+        self.shared.store(literal, value, mask, None if path is engine.forest.true else path, part)
 
     def _shared_address(self, at: Poly, op: Op) -> Any:
         if not self.engine.known_block:
@@ -319,9 +319,6 @@ class MemoryOps:
         mask, _rest = self.active()
         return self.shared.load(literal, width, mask)
 
-    def _store_shared(self, at: Poly, value: Value, op: Op) -> None:
-        self._put_shared(self._shared_address(at, op), value)
-
     # -- stores
     def _store(self, op: Op) -> None:
         engine = self.engine
@@ -337,7 +334,8 @@ class MemoryOps:
                 value = engine.values.extract(value, 0, mem.width_bits)
             at = address.add(constant(64, i * step))
             if space == "shared":
-                self._store_shared(at, value, op)
+                self._put_shared(self._shared_address(at, op), value,
+                                 f"{i} of {len(op.src) - 1}x{mem.width_bits}")
             elif space in ("local", "scratch"):
                 engine.private.store(at, value)
             else:
@@ -676,8 +674,8 @@ class MemoryOps:
             if op.attr.trans:
                 pieces = [(engine.values.extract(value, 16 * h, 16),
                            rows[warp + 8 * i + 2 * (t % 4) + h] + 2 * (t // 4)) for h in (0, 1)]
-            for piece, at in pieces:
-                self._put_shared(at, piece)
+            for half, (piece, at) in enumerate(pieces):
+                self._put_shared(at, piece, f"matrix {i}.{half} of {len(op.src) - 1}")
 
 
 def _joined(address: Poly) -> Poly:

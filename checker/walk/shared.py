@@ -193,8 +193,11 @@ class Shared:
         return bool(late.any())
 
     def store(self, address: Table, value: Value, active: npt.NDArray[np.bool_],
-              cond: Node | None = None) -> None:
-        """Write a value's bytes at each active lane's address; `cond`: the path it is on."""
+              cond: Node | None = None, part: str = "") -> None:
+        """Write a value's bytes at each active lane's address.
+
+        cond: the path it is on. part: which part of which kind of instruction it is.
+        """
         count = value.width // 8
         index = self._bytes(address, count, active)
         if not index.size:
@@ -212,7 +215,7 @@ class Shared:
         if bool(clash.any()):
             self.report("race", "two lanes write one shared address with no barrier between")
         if len(each_once(index)) != index.size:
-            value = self._agreed(index, value, active)
+            value = self._agreed(index, value, active, part)
         entry = len(self.entries)
         self.entries.append(value)
         self.conds.append(cond)
@@ -221,11 +224,13 @@ class Shared:
         self.off[index] = np.broadcast_to(np.arange(count), index.shape)
         self.wrote[0][index], self.wrote[1][index] = self.epoch
 
-    def _agreed(self, index: Table, value: Value, active: npt.NDArray[np.bool_]) -> Value:
+    def _agreed(self, index: Table, value: Value, active: npt.NDArray[np.bool_], part: str
+                ) -> Value:
         """Return what stays where lanes of one store write one place.
 
         Lanes of one warp that hold one reduction, each in its own order, leave the hardware's pick
-        (premise lane-pick): a function of the store's width, places, lanes and values.
+        (premise lane-pick): a function of the store's width, places, lanes and values, and of the
+        part of it that this is.
         """
         node = self.values.node(value)
         lanes = np.flatnonzero(active)
@@ -248,7 +253,7 @@ class Shared:
         for g in torn:
             warp = lanes // self.warp == g[0] // self.warp
             store = np.stack((lanes[warp] % self.warp, index[warp, 0])).astype("<i8").tobytes()
-            name = f"{g[0] % self.warp}|{store.hex()}"
+            name = f"{g[0] % self.warp}|{part}|{store.hex()}"
             where[g] = int(key(name)[0, 0].view(np.int64))
             table[:, g] = g[:, None]
         forest = self.values.forest

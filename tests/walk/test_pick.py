@@ -44,6 +44,24 @@ def test_another_pick_is_another_function(twin: str) -> None:
     assert not same(walked(_kernel()), walked(twin))[0]
 
 
+def _wide(store: str) -> str:
+    """What lanes leave behind of two differences, each lane's in an order of its own."""
+    return _kernel().replace("@%p1 st.shared.f32 [%r20], %f4;", f"""
+    shfl.sync.bfly.b32 %f7, %f1, 2, 31, -1;
+    sub.rn.f32 %f8, %f1, %f7;
+    {store}""")
+
+
+def test_what_stays_of_a_part_of_a_wide_store_is_a_function_of_its_own() -> None:
+    """Found on an H200: Welford's merges, stored by four words at once and one by one."""
+    kernels = [walked(_wide(store)) for store in (
+        "@%p1 st.shared.f32 [%r20], %f4;\n    @%p1 st.shared.f32 [%r20+4], %f8;",
+        "@%p1 st.shared.v2.f32 [%r20], {%f4, %f8};",
+        "@%p1 st.shared.v4.f32 [%r20], {%f4, %f8, %f4, %f8};")]
+    assert all(k.modelled for k in kernels)
+    assert len({k.digest for k in kernels}) == 3
+
+
 def test_lanes_of_two_warps_race() -> None:
     across = _kernel(lanes="and.b32 %r21, %r2, 31;\n    setp.eq.u32 %p1, %r21, 0;")
     assert not walked(across).modelled
