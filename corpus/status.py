@@ -55,7 +55,8 @@ def kind_of(reason: str) -> str:
     """A reason without its operands: the code, and for an opaque construct its opcode."""
     code, _, rest = reason.partition(": ")
     if code == "opaque":
-        return f"opaque: {rest.split()[0].split('.')[0] if rest else '?'}"
+        words = [word for word in rest.split() if not word.startswith("@")]  # not its guard
+        return f"opaque: {words[0].split('.')[0].rstrip(';') if words else '?'}"
     return re.sub(r"\d+", "N", f"{code}: {rest}" if rest else code)[:110].replace("|", "/")
 
 
@@ -64,7 +65,7 @@ def why(found: Sequence[Found]) -> list[tuple[str, str, str, str]]:
     count: Counter[str] = Counter()
     example: dict[str, str] = {}
     families: dict[str, set[str]] = {}
-    for f in found:
+    for f in sorted(found, key=lambda f: f.name):  # workers end in any order
         if f.modelled and all(f.maps):
             continue
         for reason in dict.fromkeys(kind_of(r) for r in f.reasons[:1] or ("unknown",)):
@@ -72,7 +73,7 @@ def why(found: Sequence[Found]) -> list[tuple[str, str, str, str]]:
             example.setdefault(reason, f.name)
             families.setdefault(reason, set()).add(f.family)
     return [(reason, str(n), str(len(families[reason])), example[reason])
-            for reason, n in count.most_common(25)]
+            for reason, n in sorted(count.items(), key=lambda item: (-item[1], item[0]))[:25]]
 
 
 def bars(rows: Sequence[Tally]) -> str:

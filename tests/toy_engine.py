@@ -80,7 +80,8 @@ def sign(
 def compare(
     a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = None,
     kernel_a: str | None = None, kernel_b: str | None = None, launch_a: Any = None,
-    launch_b: Any = None, strict: bool = False, file_a: str = "", file_b: str = "",
+    launch_b: Any = None, strict: bool = False, assume: Sequence[str] = (), file_a: str = "",
+    file_b: str = "",
 ) -> Verdict:
     one, two = sign(a, kernel=kernel_a), sign(b, kernel=kernel_b)
     if launch_a is not None and "grid" not in launch_a:

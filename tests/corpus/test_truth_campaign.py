@@ -181,3 +181,15 @@ def test_a_map_without_values_is_compared_by_values_where_another_kernel_needs_t
     assert again[0].found.by_values
     assert again[0].found.maps == again[1].found.maps == atomics.found.maps
     assert by_one_basis(chosen[:1], judged[:1], 1) == judged[:1]
+
+
+def test_the_page_is_the_same_whatever_order_workers_end_in() -> None:
+    jobs = [job(name, ("1",)) for name in "abcdef"]
+    said = ["opaque: @%p2 bra $L;", "race: two", "opaque: @%p7 bra $L;", "fuel: 1", "race: two",
+            "opaque: call.uni f;"]
+    results = [replace(found(j.name, "", "m"), reasons=(why,))
+               for j, why in zip(jobs, said, strict=True)]
+    pages = {page(tally(jobs, list(order)), list(order)) for order in (results, results[::-1])}
+    text, = pages
+    assert "| opaque: bra | 2 | 1 | a |" in text  # its guard names a register, no reason
+    assert text.index("opaque: bra") < text.index("race: two") < text.index("fuel: N")

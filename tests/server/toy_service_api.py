@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -82,7 +82,7 @@ def sign(
 def compare(
     a: str, b: str, *, isa_a: str | None = None, isa_b: str | None = None,
     kernel_a: str | None = None, kernel_b: str | None = None, launch_a: Any = None,
-    launch_b: Any = None, strict: bool = False,
+    launch_b: Any = None, strict: bool = False, assume: Sequence[str] = (),
 ) -> Verdict:
     _count("compare", a + b)
     first = sign(a, isa=isa_a, kernel=kernel_a)
