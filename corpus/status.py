@@ -56,7 +56,9 @@ def kind_of(reason: str) -> str:
     code, _, rest = reason.partition(": ")
     if code == "opaque":
         words = [word for word in rest.split() if not word.startswith("@")]  # not its guard
-        return f"opaque: {words[0].split('.')[0].rstrip(';') if words else '?'}"
+        said = re.search(r"\((.+)\)$", rest)
+        rest = f"{words[0].split('.')[0].rstrip(';') if words else '?'}" \
+            + (f" ({said[1]})" if said else "")
     return re.sub(r"\d+", "N", f"{code}: {rest}" if rest else code)[:110].replace("|", "/")
 
 
