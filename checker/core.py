@@ -298,6 +298,12 @@ class Op:
     guard: Guard | None
     site: int
 
+    @property
+    def reads(self) -> list[int]:
+        """The registers it reads, in order and as often as it does; its guard's is the last."""
+        reads = [s for s in self.src if isinstance(s, int)]
+        return reads if self.guard is None else [*reads, self.guard.reg]
+
 
 @record
 class Site:

@@ -63,8 +63,8 @@ def program_of(text: str, *, isa: str | None = None, kernel: str | None = None,
 
 @lru_cache(maxsize=8)
 def walk_kernel(text: str, isa: str | None, kernel: str | None, file: str,
-            assume: tuple[str, ...] = (), divisible: tuple[str, ...] = (),
-            block: Block | None = None, at_block: bool = False) -> WalkResult:
+                assume: tuple[str, ...] = (), divisible: tuple[str, ...] = (),
+                block: Block | None = None, at_block: bool = False) -> WalkResult:
     """Walk a kernel; at one block size (of its launches, `block`) where it must know one.
 
     at_block: also where it need not, so that it compares with a kernel that must.

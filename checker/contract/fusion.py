@@ -88,10 +88,7 @@ class Pass:
         self.readers: dict[int, list[int]] = defaultdict(list)
         self.writers: dict[int, list[int]] = defaultdict(list)
         for index, op in enumerate(self.ops):
-            sources = {s for s in op.src if isinstance(s, int)}
-            if op.guard is not None:
-                sources.add(op.guard.reg)
-            for reg in sorted(sources):
+            for reg in sorted(set(op.reads)):
                 self.readers[reg].append(index)
             for reg in op.dst:
                 self.writers[reg].append(index)
@@ -184,10 +181,7 @@ class Pass:
         alive = set(pending)
         while pending:
             op = self.ops[pending.pop()]
-            sources = [s for s in op.src if isinstance(s, int)]
-            if op.guard is not None:
-                sources.append(op.guard.reg)
-            for reg in sources:
+            for reg in op.reads:
                 for writer in self.writers[reg]:
                     if writer not in alive:
                         alive.add(writer)

@@ -34,13 +34,6 @@ def _pure(op: Op) -> bool:
     return op.name == "opaque" and bool(op.dst) and not op.src
 
 
-def _uses(op: Op) -> list[int]:
-    used = [s for s in op.src if isinstance(s, int)]
-    if op.guard is not None:
-        used.append(op.guard.reg)
-    return used
-
-
 def live_in(blocks: list[CoreBlock], registers: Registers) -> list[set[int]]:
     """Architectural registers whose value at each block's start may be read."""
     gen: list[set[int]] = []
@@ -49,7 +42,7 @@ def live_in(blocks: list[CoreBlock], registers: Registers) -> list[set[int]]:
         reads: set[int] = set()
         writes: set[int] = set()
         for op in block.ops:
-            for reg in _uses(op):
+            for reg in op.reads:
                 if reg not in writes and registers.names[reg]:
                     reads.add(reg)
             for reg in op.dst:
@@ -90,7 +83,7 @@ def _dead(blocks: list[CoreBlock], registers: Registers) -> bool:
                 continue
             if op.guard is None:
                 alive.difference_update(op.dst)
-            alive.update(_uses(op))
+            alive.update(op.reads)
             kept.append(op)
         kept.reverse()
         block.ops = kept
@@ -104,7 +97,7 @@ def _forward(block: CoreBlock, registers: Registers) -> None:
     out: list[Op] = []
     last_use: dict[int, int] = {}
     for i, op in enumerate(block.ops):
-        for reg in _uses(op):
+        for reg in op.reads:
             last_use[reg] = i
     next_write: dict[int, list[int]] = {}
     for i, op in enumerate(block.ops):
@@ -141,13 +134,13 @@ def _backward(block: CoreBlock, registers: Registers) -> None:
     uses: dict[int, int] = {}
     defined: dict[int, int] = {}
     for i, op in enumerate(block.ops):
-        for reg in _uses(op):
+        for reg in op.reads:
             uses[reg] = uses.get(reg, 0) + 1
         for reg in op.dst:
             defined[reg] = i if reg not in defined else -1
     touched: dict[int, list[int]] = {}
     for i, op in enumerate(block.ops):
-        for reg in (*op.dst, *_uses(op)):
+        for reg in (*op.dst, *op.reads):
             if registers.names[reg]:
                 touched.setdefault(reg, []).append(i)
     ops: list[Op | None] = list(block.ops)

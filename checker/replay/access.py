@@ -268,8 +268,7 @@ _FREE = {"add": "iadd", "min": "imin_", "max": "imax_", "and": "iand", "or": "io
 
 def _atomic(op: Op, program: Program) -> Callable[..., None]:
     attr: Atomic = op.attr
-    used = {s for o in program.ops for s in o.src if isinstance(s, int)}
-    used |= {o.guard.reg for o in program.ops if o.guard is not None}
+    used = {r for o in program.ops for r in o.reads}
     read_later = any(d in used for d in op.dst)
 
     def run(m: Machine, values: list[V], on: Mask | None) -> None:

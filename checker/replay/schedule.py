@@ -117,8 +117,5 @@ def _conflict(run: _Open, read: set[int], written: set[int]) -> bool:
 
 def _registers(op: Op) -> tuple[set[int], set[int]]:
     """What an operation reads and writes; under a guard what it writes is read, too."""
-    read = {s for s in op.src if isinstance(s, int)}
-    written = set(op.dst)
-    if op.guard is not None:
-        read |= {op.guard.reg} | written
-    return read, written
+    read, written = set(op.reads), set(op.dst)
+    return read if op.guard is None else read | written, written

@@ -5,7 +5,7 @@ In: a loop of a program. Out: sets of registers. Nothing here is run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from checker.core import OPS, Op
@@ -14,7 +14,7 @@ from checker.walk.flow import Loop
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["body", "carried", "cyclic", "idle", "summed", "unasked"]
+__all__ = ["body", "carried", "cyclic", "idle", "sources", "summed", "unasked"]
 
 #: kinds of operations that do nothing but write registers
 _PURE = frozenset({"int", "pred", "float", "cvt", "move", "lane"})
@@ -51,12 +51,9 @@ def cyclic(engine: Engine, loop: Loop) -> set[int]:
     succ: dict[int, set[int]] = {}
     heavy: set[tuple[int, int]] = set()
     for op in body(engine, loop):
-        reads = [s for s in op.src if isinstance(s, int)]
-        if op.guard is not None:
-            reads.append(op.guard.reg)
         kind = OPS[op.name].kind
         for d in op.dst:
-            for r in reads:
+            for r in op.reads:
                 succ.setdefault(r, set()).add(d)
                 if kind in ("float", "matrix") or (kind == "cvt" and r != d):
                     heavy.add((r, d))
@@ -106,25 +103,25 @@ def unasked(engine: Engine, loop: Loop, handed: Iterable[int]) -> frozenset[int]
     ops = {i: engine.program.ops[i] for b in loop.blocks
            for i in range(blocks[b].start, blocks[b].end)}
     needed, left = set(handed), dict(ops)
-    count = -1
     for i, op in ops.items():
         reads = _effects(op)
         if reads is None:
-            reads = _reads(op)
+            reads = op.reads
             del left[i]
         needed.update(reads)
-    while count < len(needed):
-        count = len(needed)
-        for i, op in [*left.items()]:
-            if not needed.isdisjoint(op.dst):
-                needed.update(_reads(op))
-                del left[i]
-    return frozenset(left)
+    needed = sources(left.values(), needed)
+    return frozenset(i for i, op in left.items() if needed.isdisjoint(op.dst))
 
 
-def _reads(op: Op) -> list[int]:
-    reads = [s for s in op.src if isinstance(s, int)]
-    return reads if op.guard is None else [*reads, op.guard.reg]
+def sources(ops: Collection[Op], registers: Iterable[int]) -> set[int]:
+    """Return registers with all that they depend on, in this iteration or in an earlier one."""
+    found, count = set(registers), -1
+    while count < len(found):
+        count = len(found)
+        for op in reversed([*ops]):
+            if not found.isdisjoint(op.dst):
+                found.update(op.reads)
+    return found
 
 
 def _effects(op: Op) -> list[int] | None:

@@ -207,9 +207,7 @@ class Flights:
         Steps of a warp group that write the same registers keep their order.
         """
         first = self.engine.tensor.first
-        reads = {s for s in op.src if isinstance(s, int) and s < first}
-        if op.guard is not None:
-            reads.add(op.guard.reg)
+        reads = {s for s in op.reads if s < first}
         writes = {d for d in op.dst if d < first}
         chain = tuple(op.dst) if op.name == "mma" and op.attr.unit == "wgmma" else None
         operands = {s for s in op.src[:op.attr.a.regs] if isinstance(s, int)} if chain else reads

@@ -155,11 +155,9 @@ def _live(program: Program, blocks: list[Block], order: list[int], guarded: bool
     for b in order:
         used = killed = 0
         for op in program.ops[blocks[b].start:blocks[b].end]:
-            reads = [s for s in op.src if isinstance(s, int)]
-            if op.guard is not None:
-                reads.append(op.guard.reg)
-                if not guarded:
-                    reads.extend(op.dst)  # the lanes that are off keep the old value
+            reads = op.reads
+            if op.guard is not None and not guarded:
+                reads += op.dst  # the lanes that are off keep the old value
             for r in reads:
                 if not killed >> r & 1:
                     used |= 1 << r

@@ -16,7 +16,7 @@ from checker.core import OPS, Op
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, TooLarge
 from checker.tree.values import Value
-from checker.walk.carried import body
+from checker.walk.carried import body, sources
 from checker.walk.flow import Loop
 from checker.walk.state import GiveUp, State
 
@@ -55,7 +55,8 @@ def schedule(engine: Engine, loop: Loop, state: State, carried: list[int]) -> Sc
     ops, pure = _slice(engine, loop)
     watched = [r for r in carried if r in pure]
     tests = [op.guard.reg for op in _exits(engine, loop) if op.guard is not None]
-    ops = _needed(ops, {*watched, *tests})
+    wanted = sources(ops, [*watched, *tests])
+    ops = [op for op in ops if not wanted.isdisjoint(op.dst)]
     literal: bool | None = None
     history: list[list[Value | None]] = []
     kept = engine.state, engine.guard, engine.site
@@ -99,30 +100,14 @@ def _slice(engine: Engine, loop: Loop) -> tuple[list[Op], set[int]]:
     while grown:
         grown = False
         for op in ops:
-            reads = [s for s in op.src if isinstance(s, int)]
-            if op.guard is not None:
-                reads.append(op.guard.reg)
             bad = OPS[op.name].kind not in ("int", "pred", "move", "control") \
-                or not impure.isdisjoint(reads)
+                or not impure.isdisjoint(op.reads)
             new = set(op.dst) - impure if bad else set()
             if new:
                 impure |= new
                 grown = True
     kept = [op for op in ops if op.dst and impure.isdisjoint(op.dst)]
     return kept, written - impure
-
-
-def _needed(ops: list[Op], wanted: set[int]) -> list[Op]:
-    """Return the operations that registers depend on, in this iteration or in an earlier one."""
-    wanted, count = set(wanted), -1
-    while count < len(wanted):
-        count = len(wanted)
-        for op in reversed(ops):
-            if not wanted.isdisjoint(op.dst):
-                wanted.update(s for s in op.src if isinstance(s, int))
-                if op.guard is not None:
-                    wanted.add(op.guard.reg)
-    return [op for op in ops if not wanted.isdisjoint(op.dst)]
 
 
 def _repeats(history: list[list[Value | None]]) -> tuple[int, int]:
