@@ -97,6 +97,9 @@ def _plain(words: NDArray[np.uint32], kinds: str) -> NDArray[np.uint32]:
     for column, kind in enumerate(kinds):
         if kind == "f":
             words[:, column] = canonical_nans("f32", words[:, column])
+        if kind == "x":
+            halves = np.ascontiguousarray(words[:, column]).view(np.uint16)
+            words[:, column] = canonical_nans("f16", halves).view(np.uint32)
     return words
 
 

@@ -44,7 +44,7 @@ class _Step:
 class Family:
     """Texts of one program; `spelled` names what each writes otherwise than the first.
 
-    kinds: of the two words that a thread writes, "f" (f32) or "r".
+    kinds: of the two words that a thread writes, "f" (f32), "x" (two halves) or "r".
     """
 
     texts: tuple[str, ...]
@@ -99,7 +99,7 @@ def single(operation: str, isa: str = "ptx", settings: Sequence[Setting] = ()) -
 
 
 def _kinds(outputs: Sequence[tuple[str, str]]) -> str:
-    return "".join("r" if kind in "rs" else "f" for _reg, kind in outputs)
+    return "".join({"r": "r", "s": "r", "x": "x"}.get(kind, "f") for _reg, kind in outputs)
 
 
 def inputs(seed: str) -> dict[str, NDArray[np.uint32]]:
@@ -141,7 +141,7 @@ def _program(rng: random.Random, dialect: Dialect, setting: Setting
             if "j" in found.takes else ""
         steps.append(_Step(name, operands, literal,
                            dialect.register(found.result, number, setting), found.result))
-        there[found.result].append(steps[-1].result)
+        there.setdefault(found.result, []).append(steps[-1].result)
     last = steps[-1]
     other = rng.choice(steps)
     return steps, [(step.result, step.kind) for step in (last, other)]
