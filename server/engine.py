@@ -81,6 +81,15 @@ def _examine(api: ModuleType, p: Mapping[str, Any]) -> Any:
     return api.examine(_kernel(p)).to_json()
 
 
+def _looks(api: ModuleType, p: Mapping[str, Any]) -> Any:
+    found = [api.Examined.from_json(examined) for examined in p["found"]]
+    return list(api.look_again(found).items())
+
+
+def _look(api: ModuleType, p: Mapping[str, Any]) -> Any:
+    return api.examine(_kernel(p), divisible=tuple(p["divisible"])).to_json()
+
+
 def provisional_class(examined: Mapping[str, Any]) -> str:
     """A label that kernels of one class mostly share, for progress events only."""
     return str(examined["launch_signature"] or examined["signature"]["text"])
@@ -94,11 +103,8 @@ def _classify(api: ModuleType, p: Mapping[str, Any]) -> Any:
         if number % 64 == 0:
             report_progress(number, len(p["items"]))
     errors = [tuple(error) for error in p["errors"]]
-    look_again = getattr(api, "look_again", None)
-    looks = look_again([found for _, found in items]) if look_again is not None else {}
-    again = {n: api.examine(items[n][0], divisible=sizes) for n, sizes in looks.items()
-             if items[n][0].text}
-    return (api.classify(items, errors, again) if again else api.classify(items, errors)).to_json()
+    again = {int(n): api.Examined.from_json(second) for n, second in p["again"].items()}
+    return api.classify(items, errors, again).to_json()
 
 
 def _outline(api: ModuleType, p: Mapping[str, Any]) -> Any:
@@ -114,6 +120,8 @@ CALLS: dict[str, Callable[[ModuleType, Mapping[str, Any]], Any]] = {
     "sign": _sign,
     "compare": _compare,
     "examine": _examine,
+    "looks": _looks,
+    "look": _look,
     "classify": _classify,
     "outline": _outline,
     "kernels": _kernels,

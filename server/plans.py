@@ -6,6 +6,7 @@ text of the same name. In: items. Out: a `Question` for each, and the job's resu
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 
 from server.engine import Outcome, provisional_class
 from server.jobstore import Item, Job
-from server.service import Service, compare_options
+from server.service import BULK, Service, compare_options
 from server.store import Answer, answer_key, digest_of
 from server.version import build
 
@@ -61,7 +62,7 @@ class Plan(Protocol):
 class Partition:
     """Bitwise-equality classes of a sweep."""
 
-    def question(self, item: Item) -> Question | None:
+    def question(self, item: Item) -> Question:
         """See `Plan.question`."""
         options = {key: item.details[key] for key in ("isa", "kernel", "launches")}
         return Question("examine", item.digest, options, (item.digest,))
@@ -86,18 +87,43 @@ class Partition:
         answers = await _answers(service, items)
         found = [(item, answers[item.answer].outcome.value)
                  for item in items if item.answer is not None]
-        texts: dict[str, str | None] = {}
-        for digest in _second_looks(found):
-            texts[digest] = await service.on_thread(service.store.text, digest)
-        pairs = [({**item.details, "name": item.name, "text": texts.get(item.digest) or ""}, value)
-                 for item, value in found]
-        limit = max(service.settings.time_limit_s, 60 + 0.05 * len(items) + 10 * len(texts))
+        again, whole = await self._second_looks(service, found)
+        pairs = [({**item.details, "name": item.name, "text": ""}, value) for item, value in found]
+        limit = max(service.settings.time_limit_s, 60 + 0.05 * len(items))
         outcome = await service.run(
-            "classify", {"items": pairs, "errors": errors}, time_limit_s=limit)
-        if outcome.lasting:
+            "classify", {"items": pairs, "errors": errors, "again": again}, time_limit_s=limit)
+        if outcome.lasting and whole:
             await service.on_thread(service.store.put_answer, Answer(
                 key, "classify", digest_of(text), build(), {}, None, outcome, time.time()))
         return outcome
+
+    async def _second_looks(
+        self, service: Service, found: Sequence[tuple[Item, Mapping[str, Any]]],
+    ) -> tuple[dict[int, Any], bool]:
+        """What a second look says of the kernels that are worth one, by index; whether of all.
+
+        One that a limit ends, or whose text is gone, stays in the class that it has without.
+        """
+        if not any(value["shows"] for _, value in found):
+            return {}, True
+        chosen = await service.run("looks", {"found": [value for _, value in found]})
+        few = asyncio.Semaphore(service.scheduler.capacity * 2)
+
+        async def look(item: Item, sizes: Sequence[str]) -> Outcome | None:
+            async with few:
+                text = await service.on_thread(service.store.text, item.digest)
+                if text is None:
+                    return None
+                options = {**self.question(item).options, "divisible": sizes}
+                payload = {**self.payload(item, {item.digest: text}), "divisible": sizes}
+                return (await service.answer(
+                    "look", item.digest, options, payload, {}, priority=BULK))[0].outcome
+
+        asked = list(chosen.value or ())
+        seen = await asyncio.gather(*(look(found[number][0], sizes) for number, sizes in asked))
+        again = {number: outcome.value for (number, _), outcome in zip(asked, seen, strict=True)
+                 if outcome is not None and outcome.error is None}
+        return again, chosen.lasting and all(o is not None and o.lasting for o in seen)
 
 
 class Check:
@@ -162,26 +188,6 @@ def paired_launches(base: Sequence[Facts], now: Sequence[Facts]) -> list[list[Fa
         own = facts in alike or rank >= len(alike)
         pairs.append([facts if own else alike[rank], facts])
     return pairs or [[None, None]]
-
-
-MOST_SECOND_LOOKS = 200
-
-
-def _second_looks(found: Sequence[tuple[Item, Mapping[str, Any]]]) -> list[str]:
-    """Texts that the classes may need once more: see `checker.api.look_again`, which decides."""
-    groups: dict[str, dict[str, str]] = {}
-    shown = set()
-    if not any(value.get("shows") for _, value in found):
-        return []
-    for item, value in found:
-        if value.get("launch_signature") is None and value["signature"]["modelled"]:
-            group = json.dumps(value["parameters"])
-            groups.setdefault(group, {}).setdefault(value["signature"]["text"], item.digest)
-            if value.get("shows"):
-                shown.add(group)
-    wanted = [digest for group, texts in groups.items() if group in shown and len(texts) > 1
-              for digest in texts.values()]
-    return wanted[:MOST_SECOND_LOOKS]
 
 
 async def _answers(service: Service, items: Sequence[Item]) -> dict[str, Answer]:

@@ -14,6 +14,7 @@ from checker.api import compare_at
 from checker.client import Client, ServerError
 from checker.errors import InputError, UsageError
 from checker.results import KernelInput
+from corpus.load import load_set
 
 SCALE = """.version 8.0
 .target sm_90
@@ -117,6 +118,16 @@ def test_partition(client: Client) -> None:
     over_http, here = client.partition(kernels), checker.partition(kernels)
     assert over_http == here
     assert ("a", "b") in {one.members for one in over_http.classes}
+
+
+def test_a_partition_takes_a_second_look(client: Client) -> None:
+    """One kernel shows that a size is a multiple, the other is equal to it under that."""
+    kernels = [KernelInput(k.name, k.text, config=k.config) for k in load_set("sm_90")
+               if k.name.startswith("rope-BH64_") and "INTERLEAVED0_fuse0" in k.name]
+    over_http = client.partition(kernels)
+    assert over_http == checker.partition(kernels)
+    assert [len(one.members) for one in over_http.classes] == [len(kernels)]
+    assert "divisible:arg5%16" in over_http.classes[0].premises
 
 
 def at(scale: float) -> dict[str, Any]:

@@ -121,6 +121,7 @@ class Examined:
     signature: Signature
     digests: tuple[str | None, ...] = ()
     premises: tuple[str, ...] = ()
+    shows: tuple[str, ...] = ()
 
     @property
     def launch_signature(self) -> str | None:
@@ -149,6 +150,7 @@ def examine(kernel: KernelInput) -> Examined:
 
 def classify(
     items: Iterable[tuple[KernelInput, Examined]], errors: Iterable[tuple[str, str]] = (),
+    again: object = None,
 ) -> Partition:
     groups: dict[str, list[KernelInput]] = {}
     for kernel, examined in items:
