@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from checker.build import build
 from server.engine import Outcome, provisional_class
 from server.jobstore import Item, Job
 from server.service import BULK, Service, compare_options
 from server.store import Answer, answer_key, digest_of
-from server.version import build
 
 __all__ = ["Plan", "Question", "paired_launches", "plan_of"]
 

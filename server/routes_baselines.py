@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import JSONResponse, Response
 
+from checker.build import build
 from server.intake import CONTENT, items_of_request
 from server.models import BaselineOut, JobOut
 from server.problems import Problem, found
 from server.routes_jobs import PREFER, queue_job, reply_job
 from server.routes_kernels import PROBLEMS, service_of
-from server.version import build
 
 __all__ = ["router"]
 

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
+from checker.build import build
 from server.engine import Outcome
 from server.jobstore import JobStore
 from server.metrics import Metrics
@@ -25,7 +26,6 @@ from server.pool import LimitError, WorkerPool
 from server.schedule import LocalScheduler, Scheduler, limit_outcome, make_scheduler
 from server.settings import Settings
 from server.store import DAY_S, Answer, Store, answer_key, digest_of
-from server.version import build
 
 __all__ = ["Busy", "Service", "compare_options"]
 

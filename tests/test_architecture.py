@@ -18,6 +18,7 @@ RANKS: list[tuple[str, int]] = [
     ("checker.syntax", 1),
     ("checker.core", 2),
     ("checker.results", 2),
+    ("checker.build", 3),
     ("checker.premises", 3),
     ("checker.knobs", 3),
     ("checker.shapes", 3),

@@ -2,15 +2,9 @@
 
 from checker.cache.defects import Defect, Reported, defects
 from checker.cache.examine import Examiner, default_jobs, partition
-from checker.cache.store import (
-    Cache,
-    default_path,
-    fingerprint,
-    open_default,
-    signature_from_json,
-)
+from checker.cache.store import Cache, default_path, open_default, signature_from_json
 
 __all__ = [
     "Cache", "Defect", "Examiner", "Reported", "default_jobs", "default_path", "defects",
-    "fingerprint", "open_default", "partition", "signature_from_json",
+    "open_default", "partition", "signature_from_json",
 ]

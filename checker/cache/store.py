@@ -19,15 +19,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from checker.build import build
 from checker.cache.defects import defects
-from checker.results import CHECKER_VERSION, Signature
+from checker.results import Signature
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 __all__ = [
-    "Cache", "default_path", "fingerprint", "hurried", "open_default",
-    "signature_from_json",
+    "Cache", "default_path", "hurried", "open_default", "signature_from_json",
 ]
 
 MAX_BYTES = 512 * 2**20  # of stored answers; the least recently written go first
@@ -47,19 +47,6 @@ def default_path() -> Path | None:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "samebits" / "answers.sqlite"
-
-
-@lru_cache(maxsize=1)
-def fingerprint() -> str:
-    """A digest of the checker's version and code: names, sizes and times of its source files."""
-    digest = hashlib.blake2b(CHECKER_VERSION.encode(), digest_size=16)
-    root = Path(__file__).resolve().parents[1]
-    for folder in (root, root.parent / "grammars"):
-        for path in sorted(folder.rglob("*")):
-            if path.suffix in (".py", ".lark", ".xz", ".npz", ".json"):
-                stat = path.stat()
-                digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
 
 
 @dataclass(slots=True)
@@ -102,7 +89,7 @@ class Cache:
     def key(kind: str, *parts: Any) -> str:
         """The digest of a question: its kind, its parts (JSON data) and the checker's code."""
         digest = hashlib.blake2b(digest_size=20)
-        for part in (fingerprint(), kind, *parts):
+        for part in (build(), kind, *parts):
             data = json.dumps(part, sort_keys=True, default=str).encode("utf-8", "surrogatepass")
             digest.update(len(data).to_bytes(8, "little") + data)
         return digest.hexdigest()

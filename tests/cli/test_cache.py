@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -39,8 +40,23 @@ def test_the_key_changes_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     from checker.cache import store
 
     before = Cache.key("sign", "text")
-    monkeypatch.setattr(store, "fingerprint", lambda: "other code")
+    monkeypatch.setattr(store, "build", lambda: "other code")
     assert Cache.key("sign", "text") != before
+
+
+def test_a_build_is_its_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte of the code, its size and time as before, makes another build."""
+    from checker import build as module
+
+    root = tmp_path / "checker"
+    root.mkdir()
+    monkeypatch.setattr(module, "__file__", str(root / "build.py"))
+    found = []
+    for code in ("x = 1", "x = 2", "x = 1"):
+        (root / "tree.py").write_text(code)
+        os.utime(root / "tree.py", (1, 1))
+        found.append(module.build.__wrapped__())
+    assert found[0] == found[2] != found[1]
 
 
 def test_a_signature_cut_short_by_time_is_not_stored(tmp_path: Path) -> None:
@@ -78,10 +94,10 @@ def test_off_switch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_concurrent_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from checker.cache import store
 
-    monkeypatch.setattr(store, "fingerprint", lambda: "fixed")  # the code may be edited meanwhile
+    monkeypatch.setattr(store, "build", lambda: "fixed")  # the code may be edited meanwhile
     code = (
         "import sys; from pathlib import Path; from checker.cache import store as cache\n"
-        "cache.fingerprint = lambda: 'fixed'\n"
+        "cache.build = lambda: 'fixed'\n"
         "c = cache.Cache(Path(sys.argv[1]))\n"
         "for i in range(60):\n"
         "    assert c.ask('n', (i,), lambda: {'i': i}) == {'i': i}\n"
