@@ -327,13 +327,18 @@ class Param:
 
 @record
 class DataBlock:
-    """A module variable at a fixed address: MODULE_BASE + offset (global, const)."""
+    """A module variable at a fixed address: MODULE_BASE + offset (global, const).
+
+    outside: the text does not say what it holds (`.extern`, a texture, a function's address); then
+    it is known by its name.
+    """
 
     name: str
     space: str
     address: int
     size_bytes: int
     init: bytes | None
+    outside: bool = False
 
 
 @record

@@ -145,7 +145,8 @@ Item = Instruction | Label | Directive
 class Variable:
     """A declared variable: `space` is global, const, shared, local or param.
 
-    `init` holds initial bytes (None: not given); `external` marks `.extern` (dynamic shared).
+    `init` holds initial bytes (None: not given); `external` marks `.extern` (dynamic shared) and
+    what the host binds by name (textures, surfaces, samplers).
     """
 
     name: str

@@ -9,7 +9,7 @@ import re
 
 from checker.ptx.plans import integer
 
-__all__ = ["KNOWN", "block_size", "clustered", "max_block", "target_of"]
+__all__ = ["KNOWN", "block_size", "clustered", "max_block", "plain_target", "target_of"]
 
 Block = tuple[int, int, int]
 
@@ -24,6 +24,15 @@ def target_of(words: str) -> str:
     """Return the architecture of a `.target`: sm_90a -> sm_90 (suffixes only add features)."""
     match = re.match(r"sm_\d+", words)
     return match.group(0) if match else words
+
+
+def plain_target(word: str) -> bool:
+    """Whether a word of a `.target` leaves arithmetic as the rows have it.
+
+    `map_f64_to_f32` does not, nor does sm_1x, where f32 operations flush (PTX ISA 9.7.3).
+    """
+    return re.fullmatch(r"sm_[2-9]\d[af]?|sm_1\d\d[af]?|compute_\w+", word) is not None \
+        or word in ("debug", "texmode_unified", "texmode_independent")
 
 
 def block_size(attributes: dict[str, tuple[str, ...]]) -> Block | None:

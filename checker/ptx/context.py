@@ -199,8 +199,10 @@ class Line:
             raise Refuse("place in a cluster of several blocks")
         if name.startswith("lanemask_"):
             return self._lanemask(name[9:]), 32
+        if name in ("warpid", "nwarpid"):  # of the multiprocessor, not of the block
+            return self.emit("special", 32, (), f"slot_{name}"), 32
         if re.fullmatch(r"(tid|ntid|ctaid|nctaid|cluster_ctaid|cluster_nctaid|clusterid|nclusterid)"
-                        r"\.[xyz]|laneid|warpid|nwarpid|smid|nsmid|cluster_ctarank|cluster_nctarank|"
+                        r"\.[xyz]|laneid|smid|nsmid|cluster_ctarank|cluster_nctarank|"
                         r"clock|clock_hi|dynamic_smem_size|total_smem_size|aggr_smem_size|"
                         r"globaltimer_lo|globaltimer_hi|envreg\d+|pm\d", name):
             width = 32

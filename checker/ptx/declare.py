@@ -193,7 +193,8 @@ class Declarations:
         span = self.source.span(at, at)
         for r in relocations:
             self.directives.append(Directive(".init_address", (name, *r.words()), span))
-        variable = Variable(name, space[1:], size, align or element * lanes, init, external, span)
+        variable = Variable(name, space[1:], size, align or element * lanes, init,
+                            external or not type_, span)
         (self.current.variables if self.current else self.variables).append(variable)
 
     def _int_list(self, i: int, skipped: re.Match[str]) -> list[int]:

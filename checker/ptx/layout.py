@@ -86,9 +86,11 @@ def _data(variable: Variable, address: int, relocations: list[Directive],
                 continue
             at, width, symbol, addend, _, shift = r.args[1:]
             if symbol not in addresses:  # a function's address: unknown, so is the variable
-                return DataBlock(variable.name, variable.space, address, variable.size_bytes, None)
+                return DataBlock(variable.name, variable.space, address, variable.size_bytes, None,
+                                 outside=True)
             value = (addresses[symbol][1] + int(addend)) >> int(shift)
             value &= (1 << 8 * int(width)) - 1
             buffer[int(at) : int(at) + int(width)] = value.to_bytes(int(width), "little")
         init = bytes(buffer)
-    return DataBlock(variable.name, variable.space, address, variable.size_bytes, init)
+    return DataBlock(variable.name, variable.space, address, variable.size_bytes, init,
+                     variable.external)

@@ -25,7 +25,14 @@ from checker.core import (
     Source,
 )
 from checker.errors import Diagnostic, InputError, Span
-from checker.ptx.attributes import KNOWN, block_size, clustered, max_block, target_of
+from checker.ptx.attributes import (
+    KNOWN,
+    block_size,
+    clustered,
+    max_block,
+    plain_target,
+    target_of,
+)
 from checker.ptx.calls import call_parts, reachable, whole_accesses
 from checker.ptx.context import Line, Refuse, Row, find_row
 from checker.ptx.layout import align_up, lay_out
@@ -123,7 +130,8 @@ class _Lowering:
         self.carry: int | None = None
         self.local_bytes = 0
         self.premises: set[str] = set()
-        if any("debug" in d.args for d in module.directives if d.name == ".target"):
+        self.targets_named = [d for d in module.directives if d.name == ".target"]
+        if any("debug" in d.args for d in self.targets_named):
             self.premises.add("debug-target")
         self.diagnostics: list[Diagnostic] = []
         self.active: list[str] = []
@@ -249,6 +257,9 @@ class _Lowering:
             if name not in KNOWN:
                 self._unknown(function.span, " ".join((name, *args)))
         if function is self.kernel:
+            for directive in self.targets_named:
+                if not all(map(plain_target, directive.args)):
+                    self._unknown(directive.span, " ".join((".target", *directive.args)))
             for directive in self.module.directives:
                 if directive.name == ".unknown":
                     self._unknown(directive.span, " ".join(directive.args))

@@ -120,6 +120,8 @@ class Globals:
         size = max(d.address + d.size_bytes for d in self.program.data) - MODULE_BASE
         cells = Cells("module data", size, 1, self.report)
         for d in self.program.data:
+            if d.outside:  # nobody says what it holds
+                continue
             at = d.address - MODULE_BASE
             init = (d.init or b"").ljust(d.size_bytes, b"\0")
             cells.h[0, at : at + d.size_bytes] = TAG

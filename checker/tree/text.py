@@ -5,8 +5,6 @@ In: `core.Program`. Out: text without names of registers, labels and places in t
 
 from __future__ import annotations
 
-import re
-
 from checker.core import Program
 
 __all__ = ["normalised_text"]
@@ -26,10 +24,8 @@ def normalised_text(program: Program) -> str:
         src = ",".join(reg(s) if isinstance(s, int) else f"{s.bits}:{s.width_bits}"
                        for s in op.src)
         dst = ",".join(reg(d) for d in op.dst)
-        attr = op.attr
-        if op.name == "opaque":
-            attr = re.sub(r"%\w+", "%", str(op.attr))
-        lines.append(f"{guard}{dst}={op.name}[{attr!r}]({src})")
+        lines.append(f"{guard}{dst}={op.name}[{op.attr!r}]({src})")
     for block in program.data:
-        lines.append(f"data {block.address} {block.size_bytes} {block.init!r}")
+        name = f" {block.name}" if block.outside else ""
+        lines.append(f"data {block.address} {block.size_bytes} {block.init!r}{name}")
     return "\n".join(lines)
