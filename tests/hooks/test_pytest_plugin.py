@@ -84,7 +84,6 @@ def test_update_then_check_then_drift(project: Path) -> None:
 
 
 def test_workers_hand_their_entries_to_the_controller(project: Path) -> None:
-    pytest.importorskip("xdist")
     result = run(project, "--samebits-update", "-n", "2")
     assert result.returncode == 0, result.stdout
     assert "3 kernels of this run" in result.stdout
