@@ -352,6 +352,7 @@ class Program:
     `dynamic_shared_base`. premises: short codes that lowering already rests on.
     findings: defects seen in the text itself (a missing wait, say) as (site, message).
     powers_of_two: positions of parameters that are declared to hold such (`checker.assume`).
+    lockstep: the lanes of a warp run each instruction together and reach memory in that order.
     """
 
     name: str
@@ -373,6 +374,7 @@ class Program:
     findings: tuple[tuple[int, str], ...] = ()
     file: str = "<text>"
     powers_of_two: frozenset[int] = frozenset()
+    lockstep: bool = False
     max_block: tuple[int, int, int] | None = None
 
 

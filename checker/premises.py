@@ -71,6 +71,8 @@ PREMISES: Mapping[str, str] = {
     "wrote there between the last wgmma.fence and the step",
     "wgmma-serialized": "where a launch uses a register of an asynchronous matrix step before the "
     "wait for it, the assembler waits",
+    "warp-order": "where a lane reads an element of a buffer that another lane of its warp stores "
+    "to further on in the text, with no barrier in between, the read comes first",
     "whole-waves": "every wave of a block is full",
     "whole-groups": "every work group of the launch is full",
 }

@@ -395,7 +395,8 @@ class Lowering:
             None if block is not None else maximum, kernel.params, tuple(ops), tuple(widths),
             tuple(names), tuple(self.sites), (), static, static,
             kernel.flag("private_segment_fixed_size"),
-            frozenset(self.premises | kernel.premises), tuple(findings), self.file)
+            frozenset(self.premises | kernel.premises), tuple(findings), self.file,
+            lockstep=True)
 
 
 def _block(kernel: Kernel, maximum: int | None) -> tuple[int, int, int] | None:

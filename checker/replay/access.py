@@ -19,6 +19,7 @@ from checker.replay.facts import UNDEF, Mask
 from checker.replay.integers import int_op, isum
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.memory import Cells, Rows
+from checker.replay.order import Codes
 from checker.replay.values import (
     Conc,
     Hash,
@@ -154,7 +155,7 @@ def load_many(m: Machine, space: str, address: NDArray[Any], mask: Mask | None, 
     """`count` neighbouring elements of `width` bits at each lane's address."""
     out: list[V] | None = None
     for cells, block, offset, sub in place(m, space, address, mask, width // 8 * count, align):
-        got = cells.load_many(block, offset, width, count, sub, m.warp_id, align)
+        got = cells.load_many(block, offset, width, count, sub, m.who, align)
         if sub is mask or (sub is not None and mask is not None and sub.shape == mask.shape
                            and (sub == mask).all()):
             return got
@@ -172,7 +173,7 @@ def cells_from(m: Any, space: str, address: NDArray[Any], mask: Mask | None, siz
     found: tuple[Cells, NDArray[Any], NDArray[Any]] | None = None
     for cells, block, offset, sub in place(m, space, address, mask, size, align):
         cells.fit(step)
-        h, f = cells.load_cells(block, offset, size, sub, m.warp_id)
+        h, f = cells.load_cells(block, offset, size, sub, m.who)
         if sub is mask:
             return cells, h, f
         there = np.broadcast_to(np.asarray(sub), address.shape)[..., None]
@@ -193,7 +194,7 @@ def store_to(m: Machine, space: str, address: NDArray[Any], v: V, mask: Mask | N
         cells.line = line
         if sub is None and m.threads != m.T:
             sub = m.live
-        cells.store(block, offset, v, sub, m.warp_id, align)
+        cells.store(block, offset, v, sub, m.who, align)
 
 
 # --- load, store --------------------------------------------------------------------------------
@@ -310,22 +311,22 @@ def _combine(m: Machine, attr: Atomic, address: NDArray[Any], v: V, on: Mask | N
             rows, who = _touched(m, cells, block, offset, sub, width // 8)
             cells.begin_atomic(rows, who, kind)
             cells.unwatched = True
-            old = cells.load(block, offset, width, sub, m.warp_id, width // 8)
+            old = cells.load(block, offset, width, sub, m.who, width // 8)
             new = isum(width, [(1, old), (1, v)]) if name == "iadd" and not (
                 isinstance(old, Conc) and isinstance(v, Conc)) else int_op(
                     name, width, [old, v], sub, width)
-            cells.store(block, offset, new, sub, m.warp_id, width // 8)
+            cells.store(block, offset, new, sub, m.who, width // 8)
             cells.unwatched = False
             cells.end_atomic(rows, kind)
         left &= ~now
 
 
 def _touched(m: Machine, cells: Cells, block: Any, offset: NDArray[np.int64], on: Mask | None,
-             size: int) -> tuple[Rows, NDArray[np.int32]]:
-    """Rows that the active lanes reach, and the warp of each."""
+             size: int) -> tuple[Rows, Codes]:
+    """Rows that the active lanes reach, and the code of each lane."""
     full = m.full(on) & m.live
     cells.fit(size)
-    lanes = [np.broadcast_to(x, full.shape)[full] for x in (block, offset, m.warp_id)]
+    lanes = [np.broadcast_to(x, full.shape)[full] for x in (block, offset, m.who)]
     rows = cells.rows(lanes[0], lanes[1], size)
     return rows.flat(), np.tile(lanes[2], len(rows.at))
 
@@ -394,10 +395,10 @@ def _dealt(rows: NDArray[Any], warps: int, trans: bool) -> NDArray[Any]:
 
 
 class Lanes:
-    """What `place` asks of a machine, for any lanes: the block and the warp of each."""
+    """What `place` asks of a machine, for any lanes: the block and the code of each."""
 
-    def __init__(self, m: Machine, block: NDArray[np.int64], warp: NDArray[np.int32]) -> None:
-        self.block_index, self.warp_id = block, warp
+    def __init__(self, m: Machine, block: NDArray[np.int64], who: Codes) -> None:
+        self.block_index, self.who = block, who
         self.shared, self.memory = m.shared, m.memory
         self.report, self.unsupported = m.report, m.unsupported
 
@@ -408,7 +409,7 @@ class _Widened:
     def __init__(self, m: Machine, times: int, every: int) -> None:
         self.B, self.T, self.lanes = m.B * times, m.T // every, m.lanes
         self.block_index = np.tile(m.block_index, (times, 1))
-        self.warp_id = np.tile(m.warp_id[:, ::every], (times, 1))
+        self.who = np.tile((m.who if every == 1 else m.whole_warp)[:, ::every], (times, 1))
         self.live = np.tile(m.live[:, ::every], (times, 1))
         self.lane_index, self.width, self.pc = m.lane_index[:, ::every], m.width, m.pc
         self.shared, self.memory, self.program, self.extra = m.shared, m.memory, m.program, m.extra
@@ -422,7 +423,7 @@ class _Widened:
 def widened(m: Machine, times: int, every: int = 1) -> Any:
     """A machine whose blocks are `times` copies of these: for accesses to shared and global.
 
-    every: only each so many-th lane.
+    every: only each so many-th lane, which stands for its whole warp.
     """
     return _Widened(m, times, every)
 

@@ -20,7 +20,8 @@ from checker.replay.facts import CONC, Mask
 from checker.replay.hashing import TAG
 from checker.replay.machine import Apart, Machine, Step
 from checker.replay.memory import Rows, finer
-from checker.replay.sync import guarded, lanes_of, mbar_at, publish, settle
+from checker.replay.order import Codes
+from checker.replay.sync import arrive, bars_of, guarded
 from checker.replay.values import V
 
 __all__ = ["step", "together"]
@@ -30,12 +31,12 @@ Read = Callable[[Machine], list[V]]
 
 @dataclass(slots=True)
 class Copy:
-    """Rows on their way: contents, and each row's warp, lane (flat) and group number."""
+    """Rows on their way: contents, and each row's thread, lane (flat) and group number."""
 
     rows: Rows
     h: NDArray[np.uint64]
     f: NDArray[np.uint32]
-    warp: NDArray[np.int32]
+    who: Codes
     lane: NDArray[np.int64]
     group: NDArray[np.int64]  # -1: not committed
     open: bool = True  # some lane has not committed
@@ -108,29 +109,29 @@ def _copy(m: Machine, to: NDArray[Any], source: NDArray[Any], inside: Mask | Non
         flat = np.broadcast_to(x, full.shape).reshape(-1)
         return flat if whole else flat.take(every)
 
-    to, source, warp, block = map(of, (to, source, m.warp_id, m.block_index))
+    to, source, who, block = map(of, (to, source, m.who, m.block_index))
     some = None if inside is None else of(inside)
     if some is None or some.all():
-        _, h, f = cells_from(Lanes(m, block, warp), "global", source, None, size, step, align)
+        _, h, f = cells_from(Lanes(m, block, who), "global", source, None, size, step, align)
     else:
         h = np.empty((2, len(to), size // step), dtype=np.uint64)
         f = np.full((len(to), size // step), CONC, dtype=np.uint32)
         h[0], h[1] = TAG, 0
         if some.any():
-            _, h[:, some], f[some] = cells_from(Lanes(m, block[some], warp[some]), "global",
+            _, h[:, some], f[some] = cells_from(Lanes(m, block[some], who[some]), "global",
                                                 source[some], None, size, step, align)
-    for cells, where, offset, sub in place(Lanes(m, block, warp), "shared", to, None, size, align):
+    for cells, where, offset, sub in place(Lanes(m, block, who), "shared", to, None, size, align):
         if sub is not None:
-            where, offset, lane, warp, h, f = (where[sub], offset[sub], lane[sub], warp[sub],
-                                               h[:, sub], f[sub])
+            where, offset, lane, who, h, f = (where[sub], offset[sub], lane[sub], who[sub],
+                                              h[:, sub], f[sub])
         cells.fit(step)
         rows = cells.rows(where, offset, size).flat()
         assert cells.watch is not None
         if m.lanes < m.B * m.T and cells.twice(rows):
             raise Apart  # which of the operations comes second is to be told
-        cells.check_write(rows, h, warp)
+        cells.check_write(rows, h, who)
         cells.watch.mark(rows, True)
-        _copies(m).append(Copy(rows, h, f, warp, lane, np.full(len(lane), -1, dtype=np.int64)))
+        _copies(m).append(Copy(rows, h, f, who, lane, np.full(len(lane), -1, dtype=np.int64)))
 
 
 def _groups(m: Machine) -> NDArray[np.int64]:
@@ -170,7 +171,7 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
 
 
 def _rest(copy: Copy, keep: NDArray[np.bool_]) -> Copy:
-    return Copy(copy.rows.some(keep), copy.h[:, keep], copy.f[keep], copy.warp[keep],
+    return Copy(copy.rows.some(keep), copy.h[:, keep], copy.f[keep], copy.who[keep],
                 copy.lane[keep], copy.group[keep], copy.open)
 
 
@@ -184,7 +185,7 @@ def _land(m: Machine, copy: Copy, done: NDArray[np.bool_]) -> None:
         h, f = finer(h, f, part.rows.size // h.shape[-1], count // h.shape[-1])
     assert cells.watch is not None
     cells.watch.mark(part.rows, False)
-    _agree(m, cells.put(part.rows, h, f, part.warp))
+    _agree(m, cells.put(part.rows, h, f, part.who))
 
 
 def _agree(m: Machine, agree: bool) -> None:
@@ -206,12 +207,9 @@ def _arrive(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
         if not done.all():
             kept.append(_rest(copy, ~done))
     m.extra["copies"] = kept
-    for block, thread, at in lanes_of(m, on, m.known(values[0], on, "an mbarrier address")):
-        bar = mbar_at(m, block, at, thread)
-        publish(m, bar, block, thread // m.width)
-        if op.attr in ("noinc", True):
-            bar.pending -= 1
-        settle(bar)
+    count = int(op.attr in ("noinc", True))
+    for block, bar, threads in bars_of(m, on, m.known(values[0], on, "an mbarrier address")):
+        arrive(m, bar, block, [(thread, count, 0) for thread in threads])
 
 
 _BODIES: dict[str, Callable[..., None]] = {

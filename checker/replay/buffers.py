@@ -134,6 +134,7 @@ class Globals:
         for cells, buffer in zip(self.regions, self.owner, strict=True):
             if buffer is None or buffer.role != "in":
                 cells.track(order, self.total_blocks == 1)
+                cells.in_turn = True
             if cells.written is None:
                 cells.cover()
 

@@ -23,6 +23,7 @@ from checker.replay.facts import Mask
 from checker.replay.integers import int_op, isum
 from checker.replay.machine import Machine
 from checker.replay.memory import Cells, Rows
+from checker.replay.order import Codes
 from checker.replay.sync import Mbar, mbar_at, publish, settle
 from checker.replay.values import Conc, V, bits_of, const, merge
 
@@ -178,8 +179,8 @@ def _bulk(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
             _tensor_out(m, attr, tmap, cells, origin + offset, inside, at, b, t)
 
 
-def _warps(m: Machine, b: Any, t: Any) -> NDArray[np.int32]:
-    return np.asarray(m.warp_id[b, t].reshape(-1, 1))
+def _threads(m: Machine, b: Any, t: Any) -> Codes:
+    return np.asarray(m.who[b, t].reshape(-1, 1))
 
 
 def _tensor_in(m: Machine, tmap: TensorMap, cells: Cells, offset: Any, inside: Any, at: Any,
@@ -188,13 +189,13 @@ def _tensor_in(m: Machine, tmap: TensorMap, cells: Cells, offset: Any, inside: A
     _inside_buffer(m, cells, offset, inside, tmap.elem_bytes)
     v: V = const(0, width)
     if inside.any():
-        loaded = cells.load(0, offset, width, None if inside.all() else inside, _warps(m, b, t),
+        loaded = cells.load(0, offset, width, None if inside.all() else inside, _threads(m, b, t),
                             tmap.elem_bytes)
         v = loaded if inside.all() else merge(inside, loaded, v)
     if (at < 0).any() or (at + tmap.elem_bytes > m.shared.size_bytes).any():
         m.report("out-of-bounds", "a tensor copy writes outside shared memory")
         raise m.unsupported("out-of-bounds", "a tensor copy writes outside shared memory")
-    m.shared.store(b.reshape(-1, 1), at, v, None, _warps(m, b, t), tmap.elem_bytes)
+    m.shared.store(b.reshape(-1, 1), at, v, None, _threads(m, b, t), tmap.elem_bytes)
 
 
 def _inside_buffer(m: Machine, cells: Cells, offset: Any, inside: Any, size: int) -> None:
@@ -211,7 +212,7 @@ def _complete(m: Machine, bar: NDArray[Any], b: Any, t: Any, size: int, at: Any,
     assert shared.watch is not None
     for i, (block, thread) in enumerate(zip(b, t, strict=True)):
         one = mbar_at(m, int(block), int(bar[block, thread]) & 0xFFFFFFFF, int(thread))
-        publish(m, one, int(block), int(thread) // m.width)
+        publish(m, one, int(block), [int(thread)])
         rows = shared.rows(int(block), at[i], elem_bytes).flat()
         shared.watch.mark(rows, True)
         one.incoming.append([shared.watch, rows, 0, False])
@@ -241,7 +242,7 @@ def _tensor_out(m: Machine, attr: BulkCopy, tmap: TensorMap, cells: Cells, offse
         return
     _inside_buffer(m, cells, offset, inside, tmap.elem_bytes)
     width = 8 * tmap.elem_bytes
-    warps = _warps(m, b, t)
+    warps = _threads(m, b, t)
     v = m.shared.load(b.reshape(-1, 1), at, width, None, warps, tmap.elem_bytes)
     _remember(m, b, at, tmap.elem_bytes)
     cells.line = m.program.sites[m.program.ops[m.pc].site].span.line
@@ -285,24 +286,24 @@ def _plain(m: Machine, attr: BulkCopy, bits: list[NDArray[Any]], lanes: Mask) ->
         if size % 16:
             raise m.unsupported("bulk-copy", "a bulk copy whose size is no multiple of 16")
         away = np.arange(count, dtype=np.int64).reshape(1, -1) * step
-        warp = m.warp_id[block, thread].reshape(1, 1)
+        who = m.who[block, thread].reshape(1, 1)
         if attr.kind == "g2s":
             dst, src = int(bits[0][block, thread]) & 0xFFFFFFFF, int(bits[1][block, thread])
             cells, origin = _region(m, src)
             _inside_buffer(m, cells, origin + away, np.ones_like(away, dtype=bool), step)
-            v = cells.load(0, origin + away, 8 * step, None, warp, step)
+            v = cells.load(0, origin + away, 8 * step, None, who, step)
             at = dst + away
-            m.shared.store(np.array([[block]]), at, v, None, warp, step)
+            m.shared.store(np.array([[block]]), at, v, None, who, step)
             _complete(m, bits[3], np.array([block]), np.array([thread]), size, at, step)
         else:
             dst, src = int(bits[0][block, thread]), int(bits[1][block, thread]) & 0xFFFFFFFF
             cells, origin = _region(m, dst)
             _inside_buffer(m, cells, origin + away, np.ones_like(away, dtype=bool), step)
             at = src + away
-            v = m.shared.load(np.array([[block]]), at, 8 * step, None, warp, step)
+            v = m.shared.load(np.array([[block]]), at, 8 * step, None, who, step)
             _remember(m, np.array([block]), at, step)
             cells.line = m.program.sites[m.program.ops[m.pc].site].span.line
-            cells.store(0, origin + away, v, None, warp, step)
+            cells.store(0, origin + away, v, None, who, step)
 
 
 def _commit(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:

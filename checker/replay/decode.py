@@ -352,7 +352,7 @@ def _opaque(program: Program, op: Op) -> Step:
         m.memory.opaque_sites.add(site)
         mask = on if on is None or isinstance(on, np.ndarray) else m.mask
         children = [hash_of(v)[0] for v in read(m)]
-        where = np.stack(np.broadcast_arrays(m.warp_id.astype(np.uint64),
+        where = np.stack(np.broadcast_arrays(m.whole_warp.astype(np.uint64),
                                              m.lane_index.astype(np.uint64)))
         for i, d in enumerate(op.dst):
             w = m.program.reg_widths[d]

@@ -82,11 +82,11 @@ def read(m: Machine, operand: MatrixOperand, desc: V, rows: int, cols: int, is_b
         active = m.full(on)[:, ::lanes]
         first = np.where(active, first, first[active][0])
     return read_tile(m, operand, first, rows, cols, is_b, unit, m.block_index,
-                     m.warp_id[:, lanes - 1 :: lanes], active)
+                     m.whole_warp[:, lanes - 1 :: lanes], active)
 
 
 def read_tile(m: Machine, operand: MatrixOperand, desc: NDArray[Any], rows: int, cols: int,
-              is_b: bool, unit: str, block: NDArray[np.int64], warp: Any, mask: Mask | None
+              is_b: bool, unit: str, block: NDArray[np.int64], who: Any, mask: Mask | None
               ) -> tuple[U64, Facts]:
     """The matrices (2, B, G, rows, cols) of descriptors (B, G), in chunks of 16 bytes."""
     size = ELEMENT_BYTES.get(operand.type, 1)
@@ -100,10 +100,10 @@ def read_tile(m: Machine, operand: MatrixOperand, desc: NDArray[Any], rows: int,
         m.report("out-of-bounds", "a matrix operand lies outside shared memory")
         raise m.unsupported("out-of-bounds", "a matrix operand lies outside shared memory")
     flat, times = at.reshape(len(at), -1), at[0, 0].size
-    warps = np.repeat(warp, times, axis=1)
+    whose = np.repeat(who, times, axis=1)
     some = None if mask is None else np.repeat(mask, times, axis=1)
     m.shared.fit(size)
-    h, f = m.shared.load_cells(block, flat, chunk, some, warps)
+    h, f = m.shared.load_cells(block, flat, chunk, some, whose)
     _note_reads(m, _active(m.shared.rows(block, flat, chunk), some))
     if m.shared.g < size:
         h, f = m.shared.joined(h, f, size)

@@ -132,12 +132,12 @@ def commit(m: Machine, on: Mask | None) -> None:
 
 def _end_reads(m: Machine, one: Issue, blocks: NDArray[np.bool_]) -> None:
     """In these blocks every warp that took part has waited."""
-    last = m.T - 1 - one.lanes[:, ::-1].argmax(axis=1)  # one of the warps that read
-    warps = m.warp_id[np.arange(m.B), last]
+    last = m.T - 1 - one.lanes[:, ::-1].argmax(axis=1)  # one of the threads that read
+    who = m.who[np.arange(m.B), last]
     for i, (watch, rows, number) in enumerate(one.reads):
         ended = blocks[watch.blocks(rows)]
         watch.end_reading(rows.some(ended), number)
-        watch.read_until_now(rows.some(ended), warps)
+        watch.read_until_now(rows.some(ended), who)
         one.reads[i] = (watch, rows.some(~ended), number)
 
 

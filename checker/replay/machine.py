@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from checker.cfg import Cfg
 from checker.core import Guard, Op, Program
 from checker.launch import Launch
+from checker.premises import PREMISES
 from checker.replay import speculate
 from checker.replay.buffers import Globals
 from checker.replay.facts import OPQ, PENDING, UNDEF, Mask, conc_mask
@@ -73,10 +74,11 @@ class Machine:
         self.lane_index = lane.reshape(1, -1)
         self.warp_base = (lane // self.width * self.width).reshape(1, -1)
         self.block_index = np.arange(self.B, dtype=np.int64).reshape(-1, 1)
-        self.warp_id = ((self.block_index + first_block) * self.warps
-                        + self.lane_index // self.width).astype(np.int32)
         self.live: Mask = np.broadcast_to(lane < self.threads, (self.B, self.T)).copy()
-        self.order = Order(self.B, self.warps, first_block, memory.now)
+        self.group = 1 if program.lockstep else self.width  # strands of a warp
+        self.order = Order(self.B, self.warps * self.group, self.group, first_block, memory.now)
+        self.who = np.repeat(self.order.codes(), self.width // self.group, axis=1)
+        self.whole_warp = self.order.whole_warp(self.who)
         self.regs: list[V | None] = [None] * len(program.reg_widths)
         self.mask: Mask | None = None
         self.solo = True
@@ -106,14 +108,14 @@ class Machine:
     # --- messages ------------------------------------------------------------------------------
 
     def report(self, code: str, message: str) -> None:
-        """Record a finding at the current operation, once for each."""
+        """Record a finding at the current operation, once for each; or a premise."""
         if self.speculative and code == "out-of-bounds":
             return
-        if self.together and code != "lane-pick":
-            raise Apart
-        if code == "lane-pick":
+        if code in PREMISES:
             self.memory.premises.add(code)
             return
+        if self.together:
+            raise Apart
         self.memory.report_at(code, message, self.program.ops[self.pc].site)
 
     def unsupported(self, code: str, message: str) -> Unsupported:
@@ -179,6 +181,15 @@ class Machine:
             return self.mask
         on = on if self.mask is None else on & self.mask
         return on if on.any() else EMPTY
+
+    def strands(self, lanes: Mask) -> Mask:
+        """Whether any lane of each strand is among these."""
+        each = self.width // self.group
+        return np.asarray(lanes.reshape(self.B, -1, each).any(axis=2))
+
+    def strand_of(self, threads: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of the strands of threads of a block."""
+        return np.asarray(threads, dtype=np.int64) // (self.width // self.group)
 
     def full(self, mask: Mask | None) -> Mask:
         """The mask as a (B, T) array."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from checker.replay.facts import CONC, EXCH, MNZ, POISON, UNDEF, Mask
 from checker.replay.hashing import TAG, U64, UNDEF_TAG, combine, key, mix
-from checker.replay.order import Order
+from checker.replay.order import Codes, Order
 from checker.replay.result import Unsupported
 from checker.replay.values import Conc, Hash, Pack, V, hash_of, make_pack, ones, split
 from checker.replay.watch import Index, Rows, Watch
@@ -45,6 +45,7 @@ class Cells:
         self.lines: NDArray[np.int32] | None = None  # the line that wrote each cell last
         self.line = 0
         self.read_only = ""  # why nobody may write here
+        self.in_turn = False  # lanes read before others of their warp, later in the text, write
         self._last: NDArray[np.int32] | None = None
 
     def track(self, order: Order, inside: bool) -> None:
@@ -133,10 +134,10 @@ class Cells:
         self._last[rows.at] = number  # only what was just written is read
         return bool((self._last.take(rows.at) != number).any())
 
-    def put(self, rows: Rows, h: Any, f: Any, warp: Any) -> bool:
+    def put(self, rows: Rows, h: Any, f: Any, who: Any) -> bool:
         """Write rows (n), contents (2, n, cells), checking order; whether no two disagree."""
         if self.watch is not None and not self.unwatched:
-            self.check_write(rows, h, warp)
+            self.check_write(rows, h, who)
         view = rows.of(self.h, self.g)
         for word, new in zip(view, h, strict=True):  # by far faster than both at once
             if word.shape[-1] == 1:
@@ -153,12 +154,12 @@ class Cells:
     # --- access --------------------------------------------------------------------------------
 
     def load(self, block: Any, offset: Index, width: int, mask: Mask | None,
-             warp: Any, align: int) -> V:
+             who: Any, align: int) -> V:
         """`width` bits at each lane's byte offset; lanes that are off get anything."""
-        return self.load_many(block, offset, width, 1, mask, warp, align)[0]
+        return self.load_many(block, offset, width, 1, mask, who, align)[0]
 
     def load_many(self, block: Any, offset: Index, width: int, count: int, mask: Mask | None,
-                  warp: Any, align: int) -> list[V]:
+                  who: Any, align: int) -> list[V]:
         """`count` neighbouring elements of `width` bits."""
         self.fit(int(np.gcd(width // 8, align)))
         start = block * self.block_bytes + offset
@@ -166,7 +167,7 @@ class Cells:
             start = _settle(start, mask)
         rows = self._rows(start, width // 8 * count)
         if self.watch is not None and not self.unwatched:
-            self.check_read(rows, mask, warp)
+            self.check_read(rows, mask, who)
         h, f = self.take(rows)
         each = width // 8 // self.g
         first = int(f.flat[0])
@@ -181,7 +182,7 @@ class Cells:
             return cells
         return [make_pack(cells[i * each : (i + 1) * each]) for i in range(count)]
 
-    def load_cells(self, block: Any, offset: Index, size: int, mask: Mask | None, warp: Any
+    def load_cells(self, block: Any, offset: Index, size: int, mask: Mask | None, who: Any
                    ) -> tuple[U64, NDArray[np.uint32]]:
         """The cells of `size` bytes at each lane's offset: (2, *lanes, cells), (*lanes, cells)."""
         start = block * self.block_bytes + offset
@@ -189,7 +190,7 @@ class Cells:
             start = _settle(start, mask)
         rows = self._rows(start, size)
         if self.watch is not None and not self.unwatched:
-            self.check_read(rows, mask, warp)
+            self.check_read(rows, mask, who)
         h, f = self.take(rows)
         if len(rows.at) == 1:
             return h[:, 0], f[0]
@@ -209,7 +210,7 @@ class Cells:
             return Conc(h[1], 8 * self.g)
         return Hash(h, fact, 8 * self.g)
 
-    def store(self, block: Any, offset: Index, v: V, mask: Mask | None, warp: Any,
+    def store(self, block: Any, offset: Index, v: V, mask: Mask | None, who: Any,
               align: int) -> None:
         """Write each active lane's value."""
         if self.read_only:
@@ -225,13 +226,13 @@ class Cells:
         self.fit(step)
         base = block * self.block_bytes + offset
         pairs = [hash_of(split(v, 8 * self.g * j, 8 * self.g)) for j in range(size // self.g)]
-        shape = np.broadcast_shapes(base.shape, np.shape(warp),
+        shape = np.broadcast_shapes(base.shape, np.shape(who),
                                     () if mask is None else mask.shape,
                                     *(h.shape[1:] for h, _ in pairs))
         on = None if mask is None else np.broadcast_to(mask, shape)
         active = None if on is None else np.flatnonzero(on)
         start = _pick(base, on, shape)
-        who = _pick(np.asarray(warp), on, shape)
+        whose = _pick(np.asarray(who), on, shape)
         rows = self._rows(start, size)
         inner = rows.size // self.g
         h: Any = np.empty((2, len(pairs) // inner, len(start), inner), dtype=np.uint64)
@@ -248,17 +249,22 @@ class Cells:
                 h[:, i, :, k] = hj.reshape(2, -1).take(active, axis=1)
             if not isinstance(f, int):
                 f[i, :, k] = fj if isinstance(fj, int) else _pick(fj, on, shape)
-        rows, many = rows.flat(), who if len(rows.at) == 1 else np.tile(who, len(rows.at))
+        rows, many = rows.flat(), whose if len(rows.at) == 1 else np.tile(whose, len(rows.at))
         h = h.reshape(2, -1, inner)
         if not isinstance(f, int):
             f = f.reshape(-1, inner)
         if not self.put(rows, h, f, many):
             lane = _pick(np.arange(shape[-1]).reshape(1, -1), on, shape)
-            place = self._pattern(start, who, lane, size)
+            place = self._pattern(start, self._warps(whose), lane, size)
             parts = np.stack([combine(key(f"part {j}"), place) for j in range(len(pairs))])
             places = parts.reshape(-1, inner, 2, len(start)).transpose(2, 0, 3, 1)
             self._conflict(rows, h, np.broadcast_to(np.asarray(f, dtype=np.uint32), h.shape[1:]),
-                           many, places)
+                           self._warps(many), places)
+
+    def _warps(self, codes: Codes) -> Codes:
+        """The warps of threads that write here."""
+        assert self.watch is not None
+        return self.watch.order.warp(codes)
 
     def _pattern(self, start: Index, warp: Any, lane: Any, size: int) -> Any:
         """Each lane's part in its warp's store: number, address, and those of all other lanes."""
@@ -315,54 +321,66 @@ class Cells:
 
     # --- order ---------------------------------------------------------------------------------
 
-    def check_read(self, rows: Rows, mask: Mask | None, warp: Any) -> None:
-        """Report a read of what other warps wrote or copies will write, without their order."""
+    def check_read(self, rows: Rows, mask: Mask | None, who: Any) -> None:
+        """Report a read of what others wrote or copies will write, without their order."""
         assert self.watch is not None
-        shape = np.broadcast_shapes(rows.at.shape, np.shape(warp),
+        shape = np.broadcast_shapes(rows.at.shape, np.shape(who),
                                     () if mask is None else mask.shape)
         on = None if mask is None else np.broadcast_to(mask, shape)
-        rows, who = Rows(_pick(rows.at, on, shape), rows.size), _pick(np.asarray(warp), on, shape)
+        rows, whose = Rows(_pick(rows.at, on, shape), rows.size), _pick(np.asarray(who), on, shape)
         if not rows.at.size:
             return
-        if self.watch.unordered_writes(rows, who) is not None:
-            self.report("race-read", f"a value in {self.name} that another warp wrote is read "
-                                     "with no barrier in between")
+        if self.watch.unordered_writes(rows, whose) is not None:
+            self.report("race-read", f"a value in {self.name} that another thread wrote is "
+                                     "read with no barrier in between")
         if self.watch.on_its_way(rows):
             self.report("async-read", f"{self.name} is read where an asynchronous copy has not "
                                       "been waited for")
-        self.watch.read(rows, who)
+        self.watch.read(rows, whose)
 
-    def check_write(self, rows: Rows, h: Any, warp: Any) -> None:
-        """Report a write that races with what other warps wrote, read or are copying."""
+    def check_write(self, rows: Rows, h: Any, who: Any) -> None:
+        """Report a write that races with what others wrote, read or are copying."""
         assert self.watch is not None
-        bad = self.watch.unordered_writes(rows, warp)
+        bad = self.watch.unordered_writes(rows, who)
         if bad is not None and (bad & self._differs(rows, h)).any():
-            self.report("race-write", f"two warps write different values to one byte of "
+            self.report("race-write", f"two threads write different values to one byte of "
                                       f"{self.name} with no barrier in between")
-        bad = self.watch.unordered_reads(rows, warp)
-        if bad is not None and (bad & self._differs(rows, h)).any():
-            self.report("race-overwrite",
-                        f"{self.name} is overwritten while another warp may still read "
-                        "it (no barrier in between)")
+        bad = self.watch.unordered_reads(rows, who)
+        if bad is not None:
+            bad &= self._differs(rows, h)
+            if self.in_turn and bad.any():
+                near = self.watch.read_in_warp(rows, who)
+                if (bad & near).any():
+                    self.report("warp-order", "")
+                bad &= ~near
+            if bad.any():
+                self.report("race-overwrite",
+                            f"{self.name} is overwritten while another thread may still "
+                            "read it (no barrier in between)")
         if self.watch.on_its_way(rows):
             self.report("async-write", f"{self.name} is written where an asynchronous copy is on "
                                        "its way")
         if self.watch.being_read(rows):
             self.report("async-overwrite", f"{self.name} is written while a matrix step may still "
                                            "read it")
-        self.watch.wrote(rows, warp)
+        self.watch.wrote(rows, who)
 
     def _differs(self, rows: Rows, h: Any) -> NDArray[np.bool_]:
         return np.asarray((rows.of(self.h, self.g)[:, rows.at] != h).any(axis=0))
 
-    def begin_atomic(self, rows: Rows, warp: Any, kind: int) -> None:
-        """Atomics of a kind come in any order after what other warps wrote; nothing may race."""
-        if self.watch is not None and self.watch.before_atomic(rows, warp, kind).any():
-            self.report("race-write", f"{self.name} is updated by an atomic while another warp's "
+    def begin_atomic(self, rows: Rows, who: Any, kind: int) -> None:
+        """Atomics of a kind come in any order after what others wrote; nothing may race."""
+        if self.watch is None:
+            return
+        if self.watch.before_atomic(rows, who, kind).any():
+            self.report("race-write", f"{self.name} is updated by an atomic while another thread's "
                                       "write, or atomic of another kind, is not ordered before it")
+        if self.watch.unordered_reads(rows, who) is not None:
+            self.report("race-overwrite", f"{self.name} is updated by an atomic while another "
+                                          "thread may still read it")
 
     def end_atomic(self, rows: Rows, kind: int) -> None:
-        """Later accesses must be ordered after every warp's atomic."""
+        """Later accesses must be ordered after every thread's atomic."""
         if self.watch is not None:
             self.watch.after_atomic(rows, kind)
 

@@ -7,7 +7,7 @@ taken as a wait: a program that uses a failed test for anything but trying again
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from checker.replay.facts import Mask
 from checker.replay.machine import EMPTY, Fragment, Machine, Step
 from checker.replay.values import Conc, V, const, pred_bits
 
-__all__ = ["Mbar", "WAITS", "WAKES", "mbar_at", "step"]
+__all__ = ["Mbar", "WAITS", "WAKES", "arrive", "bars_of", "mbar_at", "publish", "settle", "step"]
 
 Read = Callable[[Machine], list[V]]
 
@@ -35,7 +35,7 @@ def _values(m: Machine, op: Op) -> list[V]:
 class _Named:
     """One barrier of every block: who has arrived, who may leave, and the predicate's reduction.
 
-    passed: those who arrived without waiting. published: (block, what a warp of theirs had done).
+    passed: those who arrived without waiting. published: (block, what they had done by then).
     """
 
     arrived: Mask
@@ -49,6 +49,7 @@ class _Named:
 def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
     attr: Barrier = op.attr
     if attr.kind == "warp":
+        _meet_in_warp(m, op, m.full(on) & m.live)
         return None
     if attr.kind == "cluster" and attr.action == "arrive":
         return None
@@ -56,7 +57,7 @@ def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
     plain = attr.action == "sync" and not attr.has_count and all(
         isinstance(s, Const) for s in op.src)
     if plain and not m.parked and (full == m.live).all() and not m.extra["barriers"]:
-        m.order.barrier(None)
+        _join(m, m.strands(full))
         return None
     values = _values(m, op)
     ident = m.known(values[0], on, "a barrier's number") if values else np.zeros((1, 1))
@@ -79,6 +80,28 @@ def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
     return None if (done | ~full).all() else done
 
 
+def _join(m: Machine, members: Mask) -> None:
+    """Order what the strands of each block that meet have done."""
+    absent = m.strands(np.broadcast_to(m.lane_index >= m.threads, (m.B, m.T)))
+    everyone = np.asarray((members | absent).all(axis=1))
+    m.order.barrier(members | everyone[:, None])
+
+
+def _meet_in_warp(m: Machine, op: Op, lanes: Mask) -> None:
+    """Lanes of a warp that name each other (a finding otherwise) see what each of them did."""
+    if (lanes == m.live).all():
+        src = op.src[0] if op.src else None
+        if not isinstance(src, int) and (src is None or src.bits == (1 << m.width) - 1):
+            m.order.meet_in_warps()
+            return
+    if m.group == 1:
+        return
+    named = m.known(_values(m, op)[0], lanes, "a member mask")
+    _, group = np.unique(named, return_inverse=True)
+    label = (group.reshape(named.shape) * m.B + m.block_index) * m.T + m.warp_base
+    m.order.meet(np.where(lanes, label, -1))
+
+
 def _arrive(m: Machine, attr: Barrier, number: int, lanes: Mask, values: list[V],
             on: Mask | None) -> _Named:
     table: dict[tuple[str, int], _Named] = m.extra["barriers"]
@@ -91,8 +114,9 @@ def _arrive(m: Machine, attr: Barrier, number: int, lanes: Mask, values: list[V]
     named.arrived |= lanes
     if attr.action == "arrive":
         named.passed |= lanes
-        for at, warp in np.argwhere(lanes.reshape(m.B, m.warps, m.width).any(axis=2)).tolist():
-            named.published.append((at, m.order.release(at, warp)))
+        for at, strands in enumerate(m.strands(lanes)):
+            if strands.any():
+                named.published.append((at, m.order.release(at, np.flatnonzero(strands))))
     if attr.has_count:
         count = np.broadcast_to(m.known(values[1], on, "a barrier's count"), lanes.shape)
         for block in np.nonzero(lanes.any(axis=1))[0]:
@@ -114,11 +138,11 @@ def _complete(m: Machine, attr: Barrier, number: int, named: _Named, op: Op | No
     if not ready.any():
         return
     lanes = named.arrived & ready[:, None]
-    members = (lanes & ~named.passed).reshape(m.B, m.warps, m.width).any(axis=2)
-    m.order.barrier(members)  # who does not wait learns nothing
+    members = m.strands(lanes & ~named.passed)
+    _join(m, members)  # who does not wait learns nothing
     for block, row in named.published:
-        for warp in np.flatnonzero(members[block]).tolist() if ready[block] else ():
-            m.order.acquire(block, warp, row)
+        if ready[block] and members[block].any():
+            m.order.acquire(block, np.flatnonzero(members[block]), row)
     named.published = [(block, row) for block, row in named.published if not ready[block]]
     named.passed &= ~lanes
     if named.votes and op is not None:
@@ -164,7 +188,7 @@ class Mbar:
 
     count: int
     pending: int
-    warp: int = 0  # who initialised it, and when
+    who: int = 0  # who initialised it, and when
     seq: int = 0
     tx: int = 0
     phase: int = 0
@@ -184,18 +208,38 @@ def mbar_at(m: Machine, block: int, address: int, thread: int) -> Mbar:
     if found is None:
         raise m.unsupported("mbarrier", "an mbarrier is used that was never initialised")
     if found.seq > m.order.floor:
-        me = m.warp_id[block, thread]
-        if not m.order.knows(np.array([me]), np.array([found.warp + 1]),
-                             np.array([found.seq]))[0]:
-            m.report("race-read", "an mbarrier is used while its initialisation by another warp "
+        me, other, seq = (np.array([x]) for x in (m.who[block, thread], found.who, found.seq))
+        if not m.order.knows(me, other, seq)[0]:
+            m.report("race-read", "an mbarrier is used while its initialisation by another thread "
                                   "is not ordered before it")
     return found
 
 
-def publish(m: Machine, bar: Mbar, block: int, warp: int) -> None:
-    """Make a warp's events so far part of the current phase."""
-    row = m.order.release(block, warp)
+def publish(m: Machine, bar: Mbar, block: int, threads: Sequence[int]) -> None:
+    """Make the events of threads so far part of the current phase."""
+    row = m.order.release(block, m.strand_of(threads))
     bar.published = row if bar.published is None else np.maximum(bar.published, row)
+
+
+def arrive(m: Machine, bar: Mbar, block: int, arrivals: Iterable[tuple[int, int, int]],
+           drop: bool = False) -> list[int]:
+    """Threads arrive, each for some count and with bytes to come; the phase each one finds."""
+    phases, here = [], []
+    for thread, count, tx in arrivals:
+        phases.append(bar.phase)
+        here.append(thread)
+        bar.tx += tx
+        bar.pending -= count
+        if drop:
+            bar.count -= count
+        if bar.pending <= 0:
+            publish(m, bar, block, here)
+            here = []
+            settle(bar)
+    if here:
+        publish(m, bar, block, here)
+    settle(bar)
+    return phases
 
 
 def settle(bar: Mbar) -> None:
@@ -215,6 +259,16 @@ def lanes_of(m: Machine, on: Mask | None, address: NDArray[Any]) -> list[tuple[i
     wide = np.broadcast_to(address, full.shape)
     return [(int(b), int(t), int(wide[b, t]) & 0xFFFFFFFF) for b, t in zip(*np.nonzero(full),
                                                                           strict=True)]
+
+
+def bars_of(m: Machine, on: Mask | None, address: NDArray[Any]
+            ) -> list[tuple[int, Mbar, list[int]]]:
+    """The mbarriers that active lanes name: (block, mbarrier, threads)."""
+    found: dict[tuple[int, int], tuple[int, Mbar, list[int]]] = {}
+    for block, thread, at in lanes_of(m, on, address):
+        bar = mbar_at(m, block, at, thread)
+        found.setdefault((block, at), (block, bar, []))[2].append(thread)
+    return list(found.values())
 
 
 def _number(m: Machine, v: V | None, on: Mask | None, what: str) -> NDArray[Any]:
@@ -248,7 +302,7 @@ def _init(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     count = _number(m, values[1], on, "an mbarrier count")
     for block, thread, at in lanes_of(m, on, address):
         n = int(count[block, thread])
-        _bars(m)[block, at] = Mbar(n, n, int(m.warp_id[block, thread]), m.order.now)
+        _bars(m)[block, at] = Mbar(n, n, int(m.who[block, thread]), m.order.now)
 
 
 def _inval(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
@@ -260,22 +314,13 @@ def _mbar_arrive(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     drop, expects = op.attr if isinstance(op.attr, tuple) else (False, bool(op.attr))
     address = m.known(values[0], on, "an mbarrier address")
     count = _number(m, values[1] if len(values) > 1 else None, on, "an mbarrier count")
-    tx = _number(m, values[2], on, "a transaction count") if len(values) > 2 else None
+    tx = np.zeros((m.B, m.T), dtype=np.uint64)
+    if expects and len(values) > 2:
+        tx = _number(m, values[2], on, "a transaction count")
     state = np.zeros((m.B, m.T), dtype=np.uint64)
-    last: tuple[int, int, int] | None = None
-    for block, thread, at in lanes_of(m, on, address):
-        bar = mbar_at(m, block, at, thread)
-        state[block, thread] = bar.phase
-        n = int(count[block, thread])
-        if expects and tx is not None:
-            bar.tx += int(tx[block, thread])
-        if (block, thread // m.width, at) != last:
-            publish(m, bar, block, thread // m.width)
-            last = (block, thread // m.width, at)
-        bar.pending -= n
-        if drop:
-            bar.count -= n
-        settle(bar)
+    for block, bar, threads in bars_of(m, on, address):
+        state[block, threads] = arrive(m, bar, block, zip(
+            threads, *(x[block, threads].tolist() for x in (count, tx)), strict=True), drop)
     if op.dst:
         m.put(op.dst[0], Conc(state, 64), on, True)
 
@@ -294,21 +339,13 @@ def _test(m: Machine, op: Op, lanes: Mask) -> Mask:
     address = m.known(values[0], lanes, "an mbarrier address")
     wanted = _number(m, values[1], lanes, "an mbarrier phase")
     done = np.zeros_like(lanes)
-    answers: dict[tuple[int, int, int], bool] = {}
-    for block, thread, at in lanes_of(m, lanes, address):
-        bar = mbar_at(m, block, at, thread)
-        want = int(wanted[block, thread])
-        if op.attr == "parity":
-            ok = (bar.phase & 1) != (want & 1)
-        else:
-            ok = bar.phase > want
-        done[block, thread] = ok
-        warp = thread // m.width
-        if ok and not answers.get((block, warp, at)):
-            answers[block, warp, at] = True
-            row = bar.history[-1] if bar.history else None
-            if row is not None:
-                m.order.acquire(block, warp, row)
+    for block, bar, threads in bars_of(m, lanes, address):
+        want = wanted[block, threads].astype(np.int64)
+        ok = np.asarray((bar.phase & 1) != (want & 1) if op.attr == "parity" else bar.phase > want)
+        done[block, threads] = ok
+        if ok.any():
+            if bar.history and bar.history[-1] is not None:
+                m.order.acquire(block, m.strand_of(np.array(threads)[ok]), bar.history[-1])
             if bar.landed:
                 m.extra["arrived"](m, bar)
     if done.any() and op.dst:

@@ -139,7 +139,7 @@ def _ld(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     if attr.pack:
         raise m.unsupported("tensor-memory", "tcgen05.ld.pack is not modelled")
     offset, _ = _offsets(m, attr, values, on)
-    got = _cells(m).load_many(m.block_index, offset, 32, attr.num, on, m.warp_id, 4)
+    got = _cells(m).load_many(m.block_index, offset, 32, attr.num, on, m.who, 4)
     for d, v in zip(op.dst, got, strict=True):
         m.put(d, v, on, op.guard is not None)
     m.memory.premises.add("tmem-waits")
@@ -155,7 +155,7 @@ def _st(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     full = m.full(on) & m.live
     cells = _cells(m)
     for i, v in enumerate(parts):
-        cells.store(m.block_index, offset + 4 * i, v, full, m.warp_id, 4)
+        cells.store(m.block_index, offset + 4 * i, v, full, m.who, 4)
     _begin(m, offset, attr, full)
 
 
@@ -192,13 +192,13 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
         if "wait_" + move.action != op.attr.action or not done.any():
             kept.append(move)
             continue
-        rows, warp = move.rows.some(np.s_[:, done]), m.warp_id[move.block, move.thread][done]
+        rows, who = move.rows.some(np.s_[:, done]), m.who[move.block, move.thread][done]
         watch.end_reading(rows, move.number)
         if move.action == "st":
             watch.mark(rows, False)
-            watch.wrote(rows, warp)
+            watch.wrote(rows.flat(), np.tile(who, len(rows.at)))
         else:
-            watch.read(rows, warp)
+            watch.read(rows.flat(), np.tile(who, len(rows.at)))
         if not done.all():
             kept.append(_Move(move.action, move.rows.some(np.s_[:, ~done]), move.block[~done],
                               move.thread[~done], move.number))
@@ -229,9 +229,9 @@ def mma(m: Machine, op: Op, values: list[V], on: Mask | None, _model: Any) -> No
         raise m.unsupported("tensor-memory", "blocks use different instruction descriptors")
     attr = _resolve(m, op.attr, int(words[4][0]))
     model = step_model(attr)
-    warp = m.warp_id[b, t].reshape(-1, 1)
-    a_tile = _operand(m, attr.a, words[0], attr.m, attr.k, False, b, warp)
-    b_tile = _operand(m, attr.b, words[1], attr.k, attr.n, True, b, warp)
+    who = m.who[b, t].reshape(-1, 1)
+    a_tile = _operand(m, attr.a, words[0], attr.m, attr.k, False, b, who)
+    b_tile = _operand(m, attr.b, words[1], attr.k, attr.n, True, b, who)
     offset = _matrix_offset(m, attr, words[2])
     count = attr.m * attr.n
     shape = _Shape(len(b), 1, m.domain)
@@ -240,7 +240,7 @@ def mma(m: Machine, op: Op, values: list[V], on: Mask | None, _model: Any) -> No
     _set_pending(cells, b, offset, False)
     keep = (words[3] != 0).reshape(-1, 1)
     zero = const_hash(np.zeros((1, 1), dtype=np.uint64))
-    old = hash_of(cells.load(where, offset, 32, keep, warp, 4)) if keep.any() else (zero, CONC)
+    old = hash_of(cells.load(where, offset, 32, keep, who, 4)) if keep.any() else (zero, CONC)
     h = np.where(keep, old[0], zero)
     f = _plain(np.where(keep, np.asarray(old[1], dtype=np.uint32), np.uint32(CONC)))
     full = np.broadcast_to(h, (2, len(b), count)).transpose(0, 2, 1).reshape(2, count, len(b), 1)
@@ -251,7 +251,7 @@ def mma(m: Machine, op: Op, values: list[V], on: Mask | None, _model: Any) -> No
     result = Hash(out_h.reshape(2, count, len(b)).transpose(0, 2, 1),
                   out_f if isinstance(out_f, int) else np.broadcast_to(
                       out_f, (count, len(b), 1)).reshape(count, len(b)).transpose(1, 0), 32)
-    cells.store(where, offset, result, None, warp, 4)
+    cells.store(where, offset, result, None, who, 4)
     waiting = m.extra.setdefault("uncommitted", {})
     for block, thread, rows in zip(b, t, _set_pending(cells, b, offset, True), strict=True):
         waiting.setdefault((int(block), int(thread)), []).append([cells.watch, rows, 0, False])
@@ -302,24 +302,24 @@ def _matrix_offset(m: Machine, attr: Mma, address: NDArray[Any]) -> NDArray[np.i
 
 
 def _operand(m: Machine, operand: MatrixOperand, desc: NDArray[Any], rows: int, cols: int,
-             is_b: bool, b: Any, warp: Any) -> tuple[U64, Facts]:
+             is_b: bool, b: Any, who: Any) -> tuple[U64, Facts]:
     """A tile (2, blocks, 1, rows, cols) from shared or tensor memory."""
     from checker.replay import identities as ids
     from checker.replay.rounding import flat, unflat
     shape = (len(b), 1, rows, cols)
     if operand.source == "tmem":
-        tile = unflat(flat(_packed(m, operand, desc, rows, cols, b, warp),
+        tile = unflat(flat(_packed(m, operand, desc, rows, cols, b, who),
                            (len(b), rows * cols)), shape)
     else:
         tile = descriptors.read_tile(m, operand, desc.reshape(-1, 1), rows, cols, is_b, "tcgen05",
-                                     b.reshape(-1, 1), warp, None)
+                                     b.reshape(-1, 1), who, None)
     if operand.neg:
         return unflat(ids.negate(flat(tile, shape), ids.FLOAT_BITS.get(operand.type, 16)), shape)
     return tile
 
 
 def _packed(m: Machine, operand: MatrixOperand, address: NDArray[Any], rows: int, cols: int,
-            b: Any, warp: Any) -> tuple[U64, Facts]:
+            b: Any, who: Any) -> tuple[U64, Facts]:
     """Operand A in tensor memory: row = lane, elements packed along the columns."""
     size = descriptors.ELEMENT_BYTES[operand.type]
     row = np.arange(rows).reshape(-1, 1)
@@ -327,7 +327,7 @@ def _packed(m: Machine, operand: MatrixOperand, address: NDArray[Any], rows: int
         row = row + row // 16 * 16
     at = address.astype(np.int64).reshape(-1, 1, 1)
     offset = (((at >> 16) + row) * _COLUMNS + (at & 0xFFFF)) * 4 + np.arange(cols) * size
-    v = _cells(m).load(b.reshape(-1, 1), offset.reshape(len(b), -1), 8 * size, None, warp, size)
+    v = _cells(m).load(b.reshape(-1, 1), offset.reshape(len(b), -1), 8 * size, None, who, size)
     return hash_of(v)
 
 
@@ -343,7 +343,7 @@ def commit(program: Program, op: Op, read: Callable[[Machine], list[V]]) -> Step
         address = m.known(read(m)[0], on, "an mbarrier address")
         for block, thread, at in lanes_of(m, on, address):
             bar = mbar_at(m, block, at, thread)
-            publish(m, bar, block, thread // m.width)
+            publish(m, bar, block, [thread])
             waiting = m.extra.get("uncommitted", {})
             mine = [e for e in waiting.get((block, thread), []) if not e[-1]]
             waiting[block, thread] = mine

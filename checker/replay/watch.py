@@ -1,6 +1,7 @@
 """Who wrote and read the cells of a memory when, as far as that may still matter.
 
-In: rows of cells, warps, the clocks of `Order`. Out: which cells an access is not ordered with.
+In: rows of cells, codes of who reaches them, the clocks of `Order`. Out: which cells an access is
+not ordered with.
 Accesses are logged; they reach the arrays only when an access comes that a barrier of all warps
 does not separate from them. What a barrier has settled is forgotten.
 """
@@ -14,11 +15,10 @@ from weakref import WeakMethod
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.replay.order import Order
+from checker.replay.order import STRANGERS, Codes, Order
 
 __all__ = ["Index", "Rows", "Watch"]
 
-SEVERAL, STRANGER = -1, -(1 << 20)  # writers: several warps of this block; other blocks
 _LONGEST = 64  # accesses in a log
 Index = NDArray[np.int64]
 
@@ -49,10 +49,10 @@ class Rows:
 
 @dataclass(slots=True)
 class _Access:
-    """Rows that a warp each reached; `only`: nobody else's access counts any longer."""
+    """Rows and who reached each; `only`: nobody else's access counts any longer."""
 
     rows: Rows
-    warp: NDArray[np.int32]
+    who: Codes
     seq: int
     only: bool = False
     span: tuple[int, int] | None = None
@@ -64,9 +64,9 @@ class Watch:
     def __init__(self, order: Order, inside: bool, count: int, granule: int, block_bytes: int
                  ) -> None:
         self.g, self.block_bytes = granule, block_bytes
-        self.writer = np.zeros(count, dtype=np.int32)  # warp + 1 over all blocks; 0: nobody
+        self.writer = np.zeros(count, dtype=np.int32)  # the latest, as a code of `Order`
         self.wseq = np.zeros(count, dtype=np.int32)
-        self.reader = np.zeros(count, dtype=np.int32)  # the latest; -1: several since then
+        self.reader = np.zeros(count, dtype=np.int32)  # all that `writer` may have to wait for
         self.rseq = np.zeros(count, dtype=np.int32)
         self.pending = np.zeros(count, dtype=bool)  # an asynchronous copy is on its way
         self.copying = False  # whether there ever was one
@@ -93,27 +93,31 @@ class Watch:
 
     # --- what is not ordered -------------------------------------------------------------------
 
-    def unordered_writes(self, rows: Rows, warp: Any) -> NDArray[np.bool_] | None:
-        """Cells whose last write these warps (a row each) may not rely on: (rows, cells)."""
+    def unordered_writes(self, rows: Rows, who: Codes) -> NDArray[np.bool_] | None:
+        """Cells whose last write these (one a row) may not rely on: (rows, cells)."""
         if self._settled(self.last_write) and not self._meets(self.writes, rows):
             return None
         self._flush_writes()
-        seq = rows.taken(self.wseq, self.g)
-        if self.order.settled(seq, self.inside):
-            return None
-        bad = ~self.order.knows(warp[:, None], rows.taken(self.writer, self.g), seq)
-        return bad if bad.any() else None
+        return self._unordered(rows, who, self.writer, self.wseq)
 
-    def unordered_reads(self, rows: Rows, warp: Any) -> NDArray[np.bool_] | None:
-        """Cells that another warp may still be reading, as far as these warps know."""
+    def unordered_reads(self, rows: Rows, who: Codes) -> NDArray[np.bool_] | None:
+        """Cells that somebody else may still be reading, as far as these know."""
         if self._settled(self.last_read) and not self._meets(self.reads, rows):
             return None
         self._flush_reads()
-        seq = rows.taken(self.rseq, self.g)
+        return self._unordered(rows, who, self.reader, self.rseq)
+
+    def read_in_warp(self, rows: Rows, who: Codes) -> NDArray[np.bool_]:
+        """Cells that nobody but lanes of these warps may still be reading."""
+        return np.asarray(self.order.warp(rows.taken(self.reader, self.g))
+                          == self.order.warp(who)[:, None])
+
+    def _unordered(self, rows: Rows, who: Codes, others: Codes, seqs: NDArray[np.int32]
+                   ) -> NDArray[np.bool_] | None:
+        seq = rows.taken(seqs, self.g)
         if self.order.settled(seq, self.inside):
             return None
-        reader = rows.taken(self.reader, self.g)
-        bad = (reader != 0) & ~self.order.knows(warp[:, None], reader, seq)
+        bad = ~self.order.knows(who[:, None], rows.taken(others, self.g), seq)
         return bad if bad.any() else None
 
     def on_its_way(self, rows: Rows) -> bool:
@@ -126,18 +130,18 @@ class Watch:
 
     # --- what happens --------------------------------------------------------------------------
 
-    def wrote(self, rows: Rows, warp: Any) -> None:
-        """These warps write a row each."""
-        self._log(self.writes, self._flush_writes, _Access(rows, warp, self.order.now))
+    def wrote(self, rows: Rows, who: Codes) -> None:
+        """These write a row each."""
+        self._log(self.writes, self._flush_writes, _Access(rows, who, self.order.now))
 
-    def read(self, rows: Rows, warp: Any) -> None:
-        """These warps read a row each."""
-        self._log(self.reads, self._flush_reads, _Access(rows, warp, self.order.now))
+    def read(self, rows: Rows, who: Codes) -> None:
+        """These read a row each."""
+        self._log(self.reads, self._flush_reads, _Access(rows, who, self.order.now))
 
-    def read_until_now(self, rows: Rows, warps: NDArray[np.int32]) -> None:
-        """An asynchronous read ended just now, as far as this warp of each block knows."""
-        warp = warps[self.blocks(rows)]
-        self._log(self.reads, self._flush_reads, _Access(rows, warp, self.order.now, True))
+    def read_until_now(self, rows: Rows, who: Codes) -> None:
+        """An asynchronous read ended just now, as far as `who` of each block knows."""
+        mine = who[self.blocks(rows)]
+        self._log(self.reads, self._flush_reads, _Access(rows, mine, self.order.now, True))
 
     def mark(self, rows: Rows, pending: bool) -> None:
         """A copy to these cells starts, or has been waited for."""
@@ -157,26 +161,24 @@ class Watch:
         now = view[rows.at]
         view[rows.at] = np.where(now == number, 0, now)
 
-    def before_atomic(self, rows: Rows, warp: Any, kind: int) -> NDArray[np.bool_]:
-        """Cells that these may not update: written, or updated in another way, by another warp.
+    def before_atomic(self, rows: Rows, who: Codes, kind: int) -> NDArray[np.bool_]:
+        """Cells that these may not update: written, or updated in another way, by somebody else.
 
         Atomics of one kind come in any order.
         """
         self._flush_writes()
-        last = rows.taken(self.writer, self.g)
-        seq = rows.taken(self.wseq, self.g)
-        alike = False
-        if self.atomic is not None:
-            alike = rows.taken(self.atomic, self.g) == kind
-        return np.asarray(~(alike & (last < 0)) & ~self.order.knows(warp[:, None], last, seq))
+        alike = self.atomic is not None and rows.taken(self.atomic, self.g) == kind
+        return np.asarray(~(alike | self.order.knows(
+            who[:, None], rows.taken(self.writer, self.g), rows.taken(self.wseq, self.g))))
 
     def after_atomic(self, rows: Rows, kind: int) -> None:
-        """Later accesses must be ordered after every warp's atomic."""
+        """Later accesses must be ordered after every thread's atomic."""
         self._flush_writes()
         if self.atomic is None:
             self.atomic = np.zeros(self.writer.shape, dtype=np.int32)
         rows.of(self.atomic, self.g)[rows.at] = kind
-        rows.of(self.writer, self.g)[rows.at] = SEVERAL if self.inside else STRANGER
+        rows.of(self.writer, self.g)[rows.at] = self.order.whole_block(
+            self.blocks(rows))[:, None] if self.inside else STRANGERS
         rows.of(self.wseq, self.g)[rows.at] = self.last_write = self.order.now
 
     def blocks(self, rows: Rows) -> Index:
@@ -187,7 +189,7 @@ class Watch:
 
     def _settled(self, seq: int) -> bool:
         """Whether nothing up to then can matter any longer."""
-        return seq == 0 or (self.inside and (self.order.warps == 1 or seq <= self.order.floor))
+        return seq == 0 or (self.inside and (self.order.strands == 1 or seq <= self.order.floor))
 
     def _log(self, log: list[_Access], flush: Any, access: _Access) -> None:
         if self._settled(access.seq):
@@ -219,37 +221,46 @@ class Watch:
 
     def _flush_writes(self) -> None:
         for one in self.writes:
-            if self._settled(one.seq):
-                continue
-            at = one.rows.at
-            one.rows.of(self.writer, self.g)[at] = one.warp[:, None] + 1
-            one.rows.of(self.wseq, self.g)[at] = self.last_write = one.seq
+            if not self._settled(one.seq):
+                self.last_write = one.seq
+                self._reach(one, self.writer, self.wseq)
+                if self.atomic is not None:
+                    one.rows.of(self.atomic, self.g)[one.rows.at] = 0
         self.writes.clear()
 
     def _flush_reads(self) -> None:
         for one in self.reads:
             if not self._settled(one.seq):
-                self._reach(one)
+                self.last_read = one.seq
+                self._reach(one, self.reader, self.rseq)
         self.reads.clear()
 
-    def _reach(self, one: _Access) -> None:
-        """Bring a read into the arrays."""
-        at, who = one.rows.at, one.warp[:, None] + 1
-        seqs, readers = one.rows.of(self.rseq, self.g), one.rows.of(self.reader, self.g)
-        self.last_read = one.seq
+    def _reach(self, one: _Access, others: Codes, seqs: NDArray[np.int32]) -> None:
+        """Bring an access into the arrays.
+
+        It stands for those before it that it is ordered after; with others it is joined.
+        """
+        at, who = one.rows.at, one.who[:, None]
+        latest, codes = one.rows.of(seqs, self.g), one.rows.of(others, self.g)
+        old, old_seq = codes[at], latest[at]
+        latest[at], codes[at] = one.seq, who
         if one.only:
-            seqs[at], readers[at] = one.seq, who
             return
-        old_seq, old = seqs[at], readers[at]
-        readers[at] = np.where((old == who) | (old_seq < one.seq), who, -1)
-        lost = np.zeros(old.shape, dtype=bool)
-        if at.size > 1:
-            again = readers[at]
-            lost |= (again != who) & (again >= 0)
-        # a read in an older, unordered epoch by another warp must not be forgotten
+        lost = None
         if not self.order.settled(old_seq, self.inside):
-            lost |= (old != 0) & (old != who) & ~self.order.knows(one.warp[:, None], old, old_seq)
-        if lost.any():
+            lost = ~self.order.knows(who, old, old_seq)
+        again = codes[at] != who  # several of this access reach one cell
+        if lost is not None and lost.any():
             row, cell = np.nonzero(lost)
-            readers[at[row], cell] = -1
-        seqs[at] = one.seq
+            self._add(codes, at[row], cell, old[row, cell])
+        if again.any():
+            row, cell = np.nonzero(again)
+            self._add(codes, at[row], cell, np.broadcast_to(who, again.shape)[row, cell])
+
+    def _add(self, codes: Any, at: Index, cell: Index, who: Codes) -> None:
+        """Join codes to those of cells, which may be there several times."""
+        while len(at):
+            joined = self.order.join(codes[at, cell], who)
+            codes[at, cell] = joined
+            left = self.order.join(codes[at, cell], who) != codes[at, cell]
+            at, cell, who = at[left], cell[left], who[left]

@@ -1,14 +1,14 @@
 """Buffers that are both read and written: what an element reads is what was there before.
 
-In: a finished walk. Out: why that is not shown. What a warp reads may be stored to by that warp
-alone (lanes go through a load together before any gets to a later store), or by others once all
-have come to a barrier behind the last load. Threads of other blocks, which the premise `race-free`
-rules out, would be the only ones to store to what this block does not: that is refused.
+In: a finished walk. Out: why that is not shown. What a lane reads may be stored to by that lane, by
+others of its warp (premise `warp-order`, where lanes do not go in lockstep and no barrier of theirs
+stands behind the last load), or by others once all have come to a barrier behind the last load.
+Threads of other blocks, which the premise `race-free` rules out, would be the only ones to store to
+what this block does not: that is refused.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from checker.tree.nodes import Node
 from checker.tree.poly import Poly
 from checker.tree.result import Slot
 from checker.walk.below import below
+from checker.walk.memory import NEVER
 from checker.walk.outputs import slots_of
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class _Reads:
     def __init__(self, engine: Engine, bases: set[Node]) -> None:
         self.engine, self.bases = engine, bases
         self.slots = slots_of(engine)
-        self.warp = np.arange(engine.lanes) // engine.program.warp_size
+        self.size = engine.program.warp_size
         self.written: dict[Node, _Written | None] = {}
         self.known: dict[tuple[Node, bytes], str | None] = {}
 
@@ -128,18 +129,24 @@ class _Reads:
             self.written[base] = self._stores(base)
         written, place = self.written[base], _place(engine, node.poly)
         if node.attr != "global.0" or written is None or place is None \
-                or place[0] != written.shared or memory.last_read[base] == math.inf \
+                or place[0] != written.shared or memory.last_read[base] == NEVER \
                 or (place[2] is not None and written.span > place[2]):
             return _OTHER
-        ordered = memory.last_read[base] < memory.first_write[base]
+        in_block, in_warps = (a < b for a, b in zip(
+            memory.last_read[base], memory.first_write[base], strict=True))
+        in_warps = in_warps or engine.program.lockstep
         at = np.broadcast_to(place[1], (engine.lanes,))
         for lane in np.flatnonzero(lanes).tolist():
             for byte in range(int(at[lane]), int(at[lane]) + node.width // 8):
                 by = written.taken.get(byte)
                 if by is None:
                     return _OTHER
-                if by != {int(self.warp[lane])} and not ordered:
+                if by == {lane} or in_block:
+                    continue
+                if {other // self.size for other in by} != {lane // self.size}:
                     return _WARPS
+                if not in_warps:
+                    engine.found.premises.add("warp-order")
         return None
 
     def _stores(self, base: Node) -> _Written | None:
@@ -156,7 +163,7 @@ class _Reads:
             at = np.broadcast_to(place[1], (self.engine.lanes,))
             for lane in np.flatnonzero(slot.lanes).tolist():
                 for byte in range(int(at[lane]), int(at[lane]) + slot.value.width // 8):
-                    taken.setdefault(byte, set()).add(int(self.warp[lane]))
+                    taken.setdefault(byte, set()).add(lane)
         return _Written(shared, taken, max(taken) + 1 - min(taken)) if taken else None
 
 

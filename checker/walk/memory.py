@@ -28,9 +28,13 @@ from checker.walk.state import GiveUp, StoreEvent
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["MemoryOps"]
+__all__ = ["NEVER", "MemoryOps"]
 
 _WINDOW = 0x7F << 56  # bits of a generic address that name its space
+
+#: how many barriers of the whole block there were, and of all warps
+Turns = tuple[float, float]
+NEVER: Turns = math.inf, math.inf
 
 #: an asynchronous copy: where to in each lane, what, the lanes that make it, on which path
 Copy = tuple[Any, ...]
@@ -47,11 +51,11 @@ class MemoryOps:
         self.shared.over = lambda: engine.matrix.flights.over()
         self.shared.unfold = lambda *tile: engine.tiles.unfold(*tile)
         self.versions: dict[Node | None, int] = {}
-        # barriers of the whole block that every thread came to so far; after how many of them each
-        # buffer was read last, and written first
-        self.turns = 0
-        self.last_read: dict[Node | None, float] = {}
-        self.first_write: dict[Node | None, int] = {}
+        # barriers of the whole block that every thread came to so far, and of that or of all warps;
+        # after how many of them each buffer was read last, and written first
+        self.turns: Turns = 0, 0
+        self.last_read: dict[Node | None, Turns] = {}
+        self.first_write: dict[Node | None, Turns] = {}
         self.groups: list[list[Copy]] = []  # committed asynchronous copies
         self.commits: list[tuple[Any, Node]] = []  # of each group: its lanes, and on what condition
         self.open: list[Copy] = []
@@ -191,7 +195,7 @@ class MemoryOps:
         if _in_module(at):  # what a variable of the module holds is no argument of the kernel
             engine.unmodelled("a variable of the module")
         base = self.base(at)
-        self.last_read[base] = max(self.last_read.get(base, 0), math.inf if late else self.turns)
+        self.last_read[base] = max(self.last_read.get(base, (0, 0)), NEVER if late else self.turns)
         version = self.versions.get(base, 0) + self.versions.get(None, 0)
         if base is None:
             version = sum(self.versions.values())
@@ -388,6 +392,7 @@ class MemoryOps:
         if kind == "warp":
             if bool(mask.all()):
                 self.shared.barrier(warp_only=True, cond=cond)
+                self._turn(0)
             return
         everyone = bool(mask.all()) and (rest.uniform or not engine.known_block) and all(
             engine.values.node(engine.source(s)).uniform for s in op.src[:1])  # its number
@@ -396,12 +401,16 @@ class MemoryOps:
             if count is None or (isinstance(count, Poly) and count.is_const and not isinstance(
                     count.const, np.ndarray) and count.const == engine.lanes):
                 self.shared.barrier(warp_only=False, cond=cond)
-                if engine.state.path is engine.guard is engine.forest.true \
-                        and not engine.loop_stack:
-                    self.turns += 1
+                self._turn(1)
                 return
         engine.opaque(op, "a barrier of a part of the block")
         engine.unmodelled("a barrier of a part of the block")
+
+    def _turn(self, block: int) -> None:
+        """Count a barrier, of the whole block or of all warps, if every thread comes to it."""
+        engine = self.engine
+        if engine.state.path is engine.guard is engine.forest.true and not engine.loop_stack:
+            self.turns = self.turns[0] + block, self.turns[1] + 1
 
     # -- asynchronous copies
     def _acopy(self, op: Op) -> None:

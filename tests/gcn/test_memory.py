@@ -7,6 +7,7 @@ import pytest
 
 from checker.gcn.lower import lower_gcn
 from checker.gcn.parser import parse_gcn
+from checker.replay import replay
 from tests.gcn.bench import program_of, run, text_of, unmodelled
 
 L = np.arange(64, dtype=np.uint32)
@@ -172,3 +173,21 @@ def test_preloaded_arguments_are_arguments() -> None:
     "global_store_dwordx2 v0, v[1:3], s[14:15]", "s_load_dwordx2 s[24:27], s[0:1], 0x0"])
 def test_wrong_register_counts_are_refused(text: str) -> None:
     assert unmodelled([text]) != []
+
+
+@pytest.mark.parametrize(("threads", "found"), [(64, ()), (128, ("race-overwrite",))])
+def test_lanes_of_a_wave_go_in_lockstep(threads: int, found: tuple[str, ...]) -> None:
+    """A lane overwrites what its neighbour, or the next wave's lane, has read: out[i ^ far]."""
+    far = "0x4" if threads == 64 else "0x100"
+    lines = [f"v_xor_b32_e32 v4, {far}, v0", "global_load_dword v10, v4, s[14:15]",
+             "s_waitcnt vmcnt(0)", "v_add_u32_e32 v10, v10, v10"]
+    text = text_of(lines).replace(".max_flat_workgroup_size: 64",
+                                  f".max_flat_workgroup_size: {threads}")
+    buffers = [{"buffer": n, "dtype": "u32", "elements": 256, "role": r}
+               for n, r in (("a", "in"), ("b", "in"), ("c", "in"), ("out", "inout"))]
+    result = replay(lower_gcn(parse_gcn(text.replace(
+        "global_store_dword v0, v11, s[14:15] offset:256", ""))),
+        {"grid": [1, 1, 1], "block": [threads, 1, 1], "args": buffers})
+    assert tuple({x.code for x in result.findings}) == found
+    assert result.unsupported is None
+    assert "warp-order" not in result.premises

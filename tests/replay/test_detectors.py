@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.replay.listing import codes, run
+from checker import compare
+from checker.lower import lower
+from checker.parse import parse
+from checker.replay import replay
+from tests.replay.listing import codes, facts, run, text
 
 LOAD, STORE = "ld.global.f32 %f1, [%rd4];\n", "st.global.f32 [%rd5], %f2;\n"
 TO_SHARED = "st.shared.f32 [%r5], %f1;\n"
@@ -12,6 +16,23 @@ TO_SHARED = "st.shared.f32 [%r5], %f1;\n"
 OTHER = "xor.b32 %r6, %r3, 128;\nadd.s32 %r7, %r4, %r6;\nld.shared.f32 %f2, [%r7];\n"
 NEAR = "xor.b32 %r6, %r3, 4;\nadd.s32 %r7, %r4, %r6;\nld.shared.f32 %f2, [%r7];\n"
 BAR = "bar.sync 0;\n"
+WARP = "bar.warp.sync -1;\n"
+AGAIN = "add.rn.f32 %f2, %f2, %f2;\n"
+FIRST = "setp.eq.u32 %p1, %r1, 0;\n"
+# the lanes of each half of a warp meet
+HALVES_MEET = ("and.b32 %r8, %r1, 16;\nsetp.eq.u32 %p1, %r8, 0;\n"
+               "selp.b32 %r8, 0x0000FFFF, 0xFFFF0000, %p1;\nbar.warp.sync %r8;\n")
+FAR = "xor.b32 %r6, %r3, 64;\nadd.s32 %r7, %r4, %r6;\nld.shared.f32 %f2, [%r7];\n"
+# warp 0 stores and one of its lanes arrives, warp 1 waits and reads
+ONE_ARRIVES = (LOAD + FIRST + "@%p1 mbarrier.init.shared.b64 [sm+4096], 1;\n" + BAR
+               + "setp.ge.u32 %p2, %r1, 32;\n@%p2 bra WAIT;\n" + TO_SHARED
+               + "{}@%p1 mbarrier.arrive.shared.b64 %rd20, [sm+4096];\nbra END;\nWAIT:\n"
+               "mbarrier.try_wait.parity.shared.b64 %p3, [sm+4096], 0;\n@!%p3 bra WAIT;\n"
+               + OTHER + STORE + "END:\n")
+# and the other way round: one lane waits for the others
+ONE_WAITS = ONE_ARRIVES.replace(
+    "WAIT:\n", "WAIT:\nsetp.ne.u32 %p4, %r1, 32;\n@%p4 bra READ;\nSPIN:\n").replace(
+    "@!%p3 bra WAIT;\n", "@!%p3 bra SPIN;\nREAD:\n{}").replace("{}", WARP, 1)
 
 HALVES = ("setp.lt.u32 %p1, %r1, 32;\nmov.f32 %f2, %f1;\n@!%p1 bra ON;\n" + TO_SHARED + "{}"
           "bra END;\nON:\n{}" + OTHER + "END:\n" + STORE)
@@ -62,8 +83,45 @@ CASES = {
                          LOAD + TO_SHARED + "ld.shared.f32 %f2, [%r5];\n" + STORE),
     "missing-barrier": (LOAD + TO_SHARED + OTHER + STORE, "race-read",
                         LOAD + TO_SHARED + BAR + OTHER + STORE),
-    "same-warp-needs-none": (LOAD + TO_SHARED + OTHER + STORE, "race-read",
-                             LOAD + TO_SHARED + NEAR + STORE),
+    "missing-barrier-of-a-warp": (LOAD + TO_SHARED + NEAR + STORE, "race-read",
+                                  LOAD + TO_SHARED + WARP + NEAR + STORE),
+    "a-warp-is-not-the-block": (LOAD + TO_SHARED + WARP + OTHER + STORE, "race-read",
+                                LOAD + TO_SHARED + BAR + NEAR + STORE),
+    "an-exchange-is-no-barrier": (
+        LOAD + TO_SHARED + "shfl.sync.bfly.b32 %f3, %f1, 4, 31, -1;\n" + NEAR + STORE, "race-read",
+        LOAD + TO_SHARED + "shfl.sync.bfly.b32 %f2, %f1, 4, 31, -1;\n" + STORE),
+    "overwrite-inside-a-warp": (
+        LOAD + TO_SHARED + WARP + NEAR + AGAIN + "st.shared.f32 [%r5], %f2;\n" + STORE,
+        "race-overwrite",
+        LOAD + TO_SHARED + WARP + NEAR + WARP + AGAIN + "st.shared.f32 [%r5], %f2;\n" + STORE),
+    "a-half-warp-meets": (LOAD + TO_SHARED + HALVES_MEET + FAR + STORE, "race-read",
+                          LOAD + TO_SHARED + HALVES_MEET + NEAR + STORE),
+    "one-lane-arrives-for-its-warp": (ONE_ARRIVES.format(""), "race-read",
+                                      ONE_ARRIVES.format(WARP)),
+    "one-lane-waits-for-its-warp": (ONE_WAITS.format(""), "race-read", ONE_WAITS.format(WARP)),
+    "one-of-those-that-wrote-a-value-writes-another": (
+        LOAD + "st.shared.f32 [%r4], 1.0;\n" + FIRST + "@%p1 st.shared.f32 [%r4], %f1;\n" + BAR
+        + "ld.shared.f32 %f2, [%r4];\n" + STORE, "race-write",
+        LOAD + "st.shared.f32 [%r4], 1.0;\n" + BAR + FIRST + "@%p1 st.shared.f32 [%r4], %f1;\n"
+        + BAR + "ld.shared.f32 %f2, [%r4];\n" + STORE),
+    "a-buffer-written-and-read-inside-a-warp": (
+        LOAD + "st.global.f32 [%rd5], %f1;\nxor.b32 %r6, %r3, 4;\ncvt.u64.u32 %rd6, %r6;\n"
+        "add.s64 %rd7, %rd2, %rd6;\nld.global.f32 %f2, [%rd7];\n" + AGAIN
+        + "st.global.f32 [%rd5+512], %f2;\n", "race-read",
+        LOAD + "st.global.f32 [%rd5], %f1;\nxor.b32 %r6, %r3, 4;\ncvt.u64.u32 %rd6, %r6;\n"
+        "add.s64 %rd7, %rd2, %rd6;\n" + WARP + "ld.global.f32 %f2, [%rd7];\n" + AGAIN
+        + "st.global.f32 [%rd5+512], %f2;\n"),
+    "an-atomic-over-an-unordered-read": (
+        LOAD + TO_SHARED + BAR + OTHER + "red.shared.add.u32 [%r5], 1;\n" + STORE,
+        "race-overwrite",
+        LOAD + TO_SHARED + BAR + OTHER + BAR + "red.shared.add.u32 [%r5], 1;\n" + STORE),
+    "matrices-of-rows-just-written": (
+        LOAD + TO_SHARED + "shl.b32 %r6, %r1, 4;\nand.b32 %r6, %r6, 240;\n"
+        "add.s32 %r7, %r4, %r6;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r8}, [%r7];\n"
+        "mov.b32 %f2, %r8;\n" + STORE, "race-read",
+        LOAD + TO_SHARED + BAR + "shl.b32 %r6, %r1, 4;\nand.b32 %r6, %r6, 240;\n"
+        "add.s32 %r7, %r4, %r6;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r8}, [%r7];\n"
+        "mov.b32 %f2, %r8;\n" + STORE),
     "overwrite-without-barrier": (
         LOAD + TO_SHARED + BAR + OTHER + "st.shared.f32 [%r5], %f2;\n" + STORE, "race-overwrite",
         LOAD + TO_SHARED + BAR + OTHER + BAR + "st.shared.f32 [%r5], %f2;\n" + STORE),
@@ -163,7 +221,6 @@ def test_planted_defect_is_found_and_its_twin_is_clean(name: str) -> None:
 def test_a_finding_names_the_line() -> None:
     result = run(LOAD + TO_SHARED + OTHER + STORE)
     (finding,) = result.findings
-    from tests.replay.listing import text
     lines = text(LOAD + TO_SHARED + OTHER + STORE).split("\n")
     assert finding.line_a is not None
     assert "ld.shared" in lines[finding.line_a - 1]
@@ -214,6 +271,43 @@ def test_a_block_reads_what_an_earlier_chunk_of_blocks_wrote() -> None:
     launch = {"threads": 32, "elements": 1024, "grid": 257}
     assert codes(run(body.format("%rd2"), **launch)) == {"race-read"}  # type: ignore[arg-type]
     assert run(body.format("%rd1"), **launch).usable  # type: ignore[arg-type]
+
+
+def test_readers_of_several_blocks_are_not_ordered_by_a_barrier_of_one() -> None:
+    """Block 0 overwrites what block 1 alone, both or none of them may still read."""
+    body = ("ld.global.f32 %f1, [%rd2+512];\nbar.sync 0;\nmov.u32 %r9, %ctaid.x;\n"
+            "setp.eq.u32 %p1, %r9, 0;\nadd.rn.f32 %f2, %f1, %f1;\nmul.wide.u32 %rd6, %r9, 4;\n"
+            "add.s64 %rd8, %rd2, %rd6;\nst.global.f32 [%rd8], %f2;\n"
+            "@%p1 st.global.f32 [%rd2+{}], 1.0;\n")
+    for grid, at, found in ((2, 512, {"race-overwrite"}), (2, 516, set()), (1, 512, set())):
+        program = lower(parse(text(body.format(at))))
+        launch = facts(grid=grid)
+        launch["args"][1]["role"] = "inout"
+        assert codes(replay(program, launch)) == found
+
+
+IN_PLACE = ("xor.b32 %r6, %r3, {};\ncvt.u64.u32 %rd6, %r6;\nadd.s64 %rd7, %rd2, %rd6;\n"
+            "ld.global.f32 %f1, [%rd7];\nadd.rn.f32 %f2, %f1, %f1;\n{}" + STORE)
+
+
+@pytest.mark.parametrize(("far", "between", "found", "premise"), [
+    (0, "", set(), False), (4, "", set(), True), (4, WARP, set(), False), (4, BAR, set(), False),
+    (128, "", {"race-overwrite"}, False), (128, WARP, {"race-overwrite"}, False),
+    (128, BAR, set(), False)])
+def test_a_lane_overwrites_what_another_reads(far: int, between: str, found: set[str],
+                                              premise: bool) -> None:
+    launch = facts()
+    launch["args"][1]["role"] = "inout"
+    result = replay(lower(parse(text(IN_PLACE.format(far, between)))), launch)
+    assert codes(result) == found
+    assert ("warp-order" in result.premises) == premise
+
+
+def test_a_missing_barrier_of_a_warp_is_not_one_that_is_there() -> None:
+    without, with_it = (text(LOAD + TO_SHARED + x + NEAR + STORE) for x in ("", WARP))
+    assert compare(with_it, with_it, launch_a=facts()).equal
+    assert not compare(without, with_it, launch_a=facts()).equal
+    assert not compare(without, without, launch_a=facts()).equal
 
 
 def test_deadlock_is_reported() -> None:

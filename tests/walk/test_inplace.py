@@ -71,13 +71,29 @@ def test_another_warps_element_needs_a_barrier_behind_the_load(knobs: dict[str, 
     assert not walked(_kernel(**knobs, between=warps)).modelled
 
 
+@pytest.mark.parametrize(("knobs", "between", "rests"), [
+    ({}, "", False), ({"place": "shr.u32 %r10, %r2, 1;"}, "", True),
+    ({"read": "xor.b32 %r11, %r11, 1;"}, "", True),
+    ({"read": "xor.b32 %r11, %r11, 1;"}, "bar.warp.sync -1;", False),
+    ({"read": "xor.b32 %r11, %r11, 1;"}, BARRIER, False),
+    ({"read": "xor.b32 %r11, %r11, 1;\n    bar.warp.sync -1;"}, "", True)])
+def test_lanes_of_one_warp_rest_on_a_premise(knobs: dict[str, str], between: str, rests: bool
+                                             ) -> None:
+    source = _kernel(**knobs, between=between)
+    assert ("warp-order" in walked(source).premises) == rests
+    assert ("warp-order" in replay_kernel(source, IN_PLACE).premises) == rests
+    assert replay_kernel(source, IN_PLACE).usable
+
+
+IN_PLACE = {"grid": [2, 1, 1], "block": [64, 1, 1], "args": [
+    {"buffer": n, "dtype": "f32", "elements": 256, "role": r}
+    for n, r in (("a", "in"), ("b", "in"), ("o", "inout"))] + [{"i32": 20}]}
+
+
 @pytest.mark.parametrize("knobs", OTHERS)
 def test_the_replay_says_the_same(knobs: dict[str, str]) -> None:
-    facts = {"grid": [2, 1, 1], "block": [64, 1, 1], "args": [
-        {"buffer": n, "dtype": "f32", "elements": 256, "role": r}
-        for n, r in (("a", "in"), ("b", "in"), ("o", "inout"))] + [{"i32": 20}]}
-    assert replay_kernel(_kernel(**knobs), facts).findings
-    assert replay_kernel(_kernel(**knobs, between=BARRIER), facts).usable
+    assert replay_kernel(_kernel(**knobs), IN_PLACE).findings
+    assert replay_kernel(_kernel(**knobs, between=BARRIER), IN_PLACE).usable
 
 
 @pytest.mark.parametrize("knobs", [
