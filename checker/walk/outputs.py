@@ -604,7 +604,8 @@ def _coverage(shape: Any, where: Any) -> str:
                 listed[:, i] %= period
                 listed = np.unique(listed, axis=0)
                 periods[i] = (y, period, launch)
-    rest = [i for i, (_y, scale, launch) in enumerate(periods) if launch != "grid" or scale > 1]
+    rest = [i for i, (_y, scale, launch) in enumerate(periods)
+            if launch != "grid" or scale > 1 or bool(listed[:, i].any())]
     if not rest:
         return f"all:{names}"
     left = tuple(periods[i] for i in rest)

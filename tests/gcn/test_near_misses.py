@@ -73,6 +73,24 @@ def test_apart(name: str) -> None:
     assert _merged(a, b) == []
 
 
+def _doubled(block: int, lane: int) -> str:
+    """b[i] = a[i] + a[i], i = block << of the block index + lane << of the lane."""
+    return text_of([
+        "v_lshrrev_b32_e32 v0, 2, v0", "v_mov_b32_e32 v2, s2", f"v_lshlrev_b32_e32 v2, {block}, v2",
+        f"v_lshl_add_u32 v2, v0, {lane}, v2", "v_mov_b32_e32 v3, 0",
+        "v_lshlrev_b64 v[2:3], 2, v[2:3]",
+        "v_lshl_add_u64 v[4:5], s[8:9], 0, v[2:3]", "v_lshl_add_u64 v[6:7], s[10:11], 0, v[2:3]",
+        "global_load_dword v8, v[4:5], off", "s_waitcnt vmcnt(0)", "v_add_f32_e32 v8, v8, v8",
+        "global_store_dword v[6:7], v8, off"])
+
+
+def test_the_lane_and_the_block_exchanged() -> None:
+    """Lanes far apart and blocks next to each other are no tile: one grid alone fills the gaps."""
+    tile, exchanged = api.sign(_doubled(6, 0)), api.sign(_doubled(0, 6))
+    assert tile.modelled
+    assert tile.text != exchanged.text
+
+
 @pytest.mark.parametrize("modes", [0xC0, 0xD0, 0xE0])  # flushed in, out, or both
 @pytest.mark.parametrize("line", ["v_max_f32_e64 v10, v1, v1 clamp", "v_min_f32_e64 v10, v1, v1",
                                   "v_max_f32_e64 v10, v1, v2 clamp"])

@@ -71,6 +71,35 @@ def test_neighbours_survive_tiles() -> None:
     assert equal(elementwise(ADD, 64, 2, shift=1), elementwise(ADD, 32, 4, shift=1))
 
 
+def _scaled(index: str) -> str:
+    """out[i] = a[i] + a[i] for an index that %rd10 (thread) and %rd11 (block) give in %rd12."""
+    return text(f"""
+    cvt.u64.u32 %rd10, %r2;
+    cvt.u64.u32 %rd11, %r3;
+    {index}
+    shl.b64 %rd13, %rd12, 2;
+    add.s64 %rd14, %rd1, %rd13;
+    ld.global.f32 %f1, [%rd14];
+    add.rn.f32 %f3, %f1, %f1;
+    add.s64 %rd15, %rd3, %rd13;
+    st.global.f32 [%rd15], %f3;""")
+
+
+@pytest.mark.parametrize(("index", "other"), [
+    ("mad.lo.u64 %rd12, %rd11, 64, %rd10;", "mad.lo.u64 %rd12, %rd10, 64, %rd11;"),
+    ("mov.u64 %rd12, %rd11;", "mad.lo.u64 %rd12, %rd10, 64, %rd11;"),
+    ("mov.u64 %rd12, %rd11;", "add.s64 %rd12, %rd11, 5;"),
+])
+def test_a_block_of_one_element_that_lies_elsewhere_covers_others(index: str, other: str) -> None:
+    """No grid is large enough for the first elements, or only one of 64 blocks is."""
+    assert equal(_scaled(index), _scaled(index))
+    assert not equal(_scaled(index), _scaled(other))
+
+
+def test_a_block_of_one_element_or_of_many_covers_all() -> None:
+    assert equal(_scaled("mad.lo.u64 %rd12, %rd11, 64, %rd10;"), _scaled("mov.u64 %rd12, %rd11;"))
+
+
 def _exchange(distance: int, threads: int = 64) -> str:
     """out[i] = a[i ^ distance within the tile], moved by a shuffle."""
     return text(f"""
