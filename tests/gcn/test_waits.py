@@ -28,7 +28,7 @@ CASES: list[tuple[str, list[str], list[str], str]] = [
              "v_mov_b32_dpp v10, v4 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:1"],
      ["s_nop 1", "s_nop 0"], "v4 is read by DPP within 2 wait states of its vector write"),
     ("readlane", ["v_mov_b32_e32 v4, v1", "s_nop 0", "v_readlane_b32 s24, v4, 3"],
-     ["s_nop 0", ""], "v4 is read by a lane read right after its vector write"),
+     ["s_nop 0", ""], "v4 is read by a lane read within 1 wait states of its vector write"),
 ]
 
 
@@ -137,5 +137,102 @@ def test_a_matrix_result_on_one_path_only() -> None:
              "v_mov_b32_e32 v10, v40"]
     assert any("matrix step" in m for m in findings(lines))
     assert findings([*lines[:3], "s_nop 6", *lines[3:]]) == []
-    overwritten = [*lines[:3], "v_mov_b32_e32 v40, 0", *lines[3:]]
+    overwritten = [*lines[:3], "s_nop 6", "v_mov_b32_e32 v40, 0", *lines[3:]]
     assert findings(overwritten) == []
+
+
+HALF = "v_mfma_f32_16x16x16_f16"
+FULL = f"{HALF} v[40:43], v[32:33], v[34:35], v[40:43]"
+LANE = "v_readlane_b32 s26, v4, 3"
+DWORDS = "global_store_dwordx4 v0, v[4:7], s[14:15]"
+TO_LDS = ["s_mov_b32 s11, 0x31027000", "s_nop 4", "{}",
+          "buffer_load_dword v4, s[8:11], 0 offen lds"]
+
+#: what is written, what uses it, the states that LLVM leaves between; targets with and without
+WRITTEN = {
+    "a scalar that memory reads": (
+        "v_readfirstlane_b32 s14, v1", "global_store_dword v0, v1, s[14:15]", 5, "gfx90a", ""),
+    "exec before DPP": (
+        "v_cmpx_gt_i32_e32 0, v1", "v_mov_b32_dpp v10, v2 row_shr:1 row_mask:0xf bank_mask:0xf", 5,
+        "gfx90a", ""),
+    "exec before a lane read": ("v_cmpx_gt_i32_e32 0, v1", LANE, 4, "gfx942", "gfx90a"),
+    "exec before a matrix step": ("v_cmpx_gt_i32_e32 0, v1", FULL, 4, "gfx942", "gfx908"),
+    "a factor": ("v_mov_b32_e32 v32, v1", FULL, 2, "gfx942", "gfx908"),
+    "an addend": ("v_mov_b32_e32 v41, v1", FULL, 2, "gfx942", "gfx908"),
+    "a dot product": ("v_dot4_i32_i8 v4, v1, v2, v3", "v_mov_b32_e32 v10, v4", 3, "gfx90a",
+                      "gfx908"),
+    "a dot product's factor": ("v_dot4_i32_i8 v4, v1, v2, v3", "v_dot4_i32_i8 v5, v4, v2, v3", 3,
+                               "gfx90a", "gfx908"),
+    "a slow operation": ("v_exp_f32_e32 v4, v1", "v_add_f32_e32 v10, v4, v1", 1, "gfx942",
+                         "gfx90a"),
+    "a half": ("v_mov_b32_sdwa v4, v1 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:WORD_0",
+               "v_mov_b32_e32 v10, v4", 1, "gfx942", "gfx90a"),
+    "stored data": (DWORDS, "v_mov_b32_e32 v5, 0", 2, "gfx942", ""),
+    "stored data before CDNA3": (DWORDS, "v_mov_b32_e32 v5, 0", 1, "gfx90a", ""),
+    "swapped halves": ("v_mov_b32_e32 v5, v1", "v_permlane32_swap_b32 v4, v5", 2, "gfx950", ""),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_wait_states_after_a_write(name: str) -> None:
+    write, use, states, target, free = WRITTEN[name]
+    used = [use, "s_nop 7", "s_nop 7"]
+    before = ["v_mov_b32_e32 v4, 0", "v_mov_b32_e32 v5, 0", "s_nop 7"]
+    assert findings([*before, write, f"s_nop {states - 1}", *used], target) == []
+    less = [f"s_nop {states - 2}"] if states > 1 else []
+    (message,) = findings([*before, write, *less, *used], target)
+    assert f"within {states} wait states of its" in message
+    assert not free or findings([*before, write, *less, *used], free) == []
+
+
+def test_what_a_slow_operation_or_a_dot_product_hands_on() -> None:
+    assert findings(["v_exp_f32_e32 v4, v1", "v_rcp_f32_e32 v10, v4"]) == []
+    dot = "v_dot4_i32_i8 v4, v1, v2, {}"
+    assert findings([dot.format("v3"), dot.format("v4")]) == []
+
+
+def test_the_offset_of_a_copy_to_lds() -> None:
+    lines = [line.format("s_mov_b32 m0, s20") for line in TO_LDS]
+    (message,) = findings(lines)
+    assert message == "m0 is read by a copy to LDS within 1 wait states of its write"
+    assert findings([*lines[:3], "s_nop 0", lines[3]]) == []
+
+
+#: a step on what another one gives: states that LLVM leaves between, on CDNA3 and CDNA2
+STEPPED = [(f"{HALF} v[44:47], v[40:41], v[34:35], v[44:47]", 7),  # its factor
+           (f"{HALF} v[44:47], v[34:35], v[42:43], v[44:47]", 7),
+           (f"{HALF} v[44:47], v[32:33], v[34:35], v[42:45]", 5)]  # a part of its addend
+
+
+@pytest.mark.parametrize(("other", "states"), STEPPED)
+def test_a_matrix_result_in_the_next_step(other: str, states: int) -> None:
+    more = {7: 11, 5: 8}[states]
+    for target, count in (("gfx942", states), ("gfx90a", more)):
+        old = target == "gfx90a"
+        first, second = (x.replace("16_f16", "16f16") if old else x for x in (FULL, other))
+        assert findings([first, f"s_nop {count - 1}", second], target) == []
+        (message,) = findings([first, f"s_nop {count - 2}", second], target)
+        assert "1 wait states before another one ends" in message
+    whole = f"{HALF} v[44:47], v[32:33], v[34:35], v[40:43]"
+    assert findings([FULL, whole]) == []
+
+
+def test_what_a_matrix_step_writes_or_adds_to_is_not_overwritten() -> None:
+    over = ["v_mov_b32_e32 v40, 0", "global_load_dword v40, v0, s[8:9]"]
+    for line in over:
+        assert findings([FULL, "s_nop 6", line, "s_waitcnt vmcnt(0)"]) == []
+        assert findings([FULL, "s_nop 5", line, "s_waitcnt vmcnt(0)"]) == [
+            "v40 is overwritten 1 wait states before its matrix step ends"]
+    other = f"{HALF} v[44:47], v[32:33], v[34:35], v[40:43]"
+    assert findings([other, "s_nop 2", over[0]]) == []
+    assert findings([other, "s_nop 1", over[0]]) == [
+        "v40 is overwritten 1 wait states before a matrix step has added to it"]
+
+
+def test_the_worse_of_two_paths_counts() -> None:
+    """A result is handed on whole only where every path made it whole."""
+    part = f"{HALF} v[42:45], v[32:33], v[34:35], v[42:45]"
+    lines = ["s_cmp_lt_i32 s20, 3", "s_cbranch_scc1 .LBB0_1", FULL, "s_branch .LBB0_2",
+             ".LBB0_1:", part, ".LBB0_2:", f"{HALF} v[44:47], v[32:33], v[34:35], v[40:43]"]
+    assert any("another one ends" in m for m in findings(lines))
+    assert findings([x.replace("v[42:45]", "v[40:43]") for x in lines]) == []

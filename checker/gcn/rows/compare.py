@@ -51,6 +51,7 @@ def _cmpx(c: Context, first: int, cond: Source) -> None:
     elif c.target.major < 10:
         c.m.write_mask(VCC, result)
         c.writes |= {("s", VCC), ("s", VCC + 1)}
+    c.writes |= {("s", EXEC), ("s", EXEC + 1)}
     c.m.write_mask(EXEC, result)
 
 
