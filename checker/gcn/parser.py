@@ -36,7 +36,7 @@ _DIRECTIVE = re.compile(r"\s*(\.[A-Za-z_][\w.]*)(?:\s+(.*))?$")
 _ASSIGN = re.compile(r"\s*([A-Za-z_.$][\w.$]*)\s*=(?!=)\s*(.*)$")
 _TYPE = re.compile(r"^\s*\.type\s+(\"[^\"]*\"|[^,\s]+)\s*,\s*[@%]?(\w+)", re.M)
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.M)
-_TARGET = re.compile(r"(gfx[0-9a-f-]+(?:-generic)?)")
+_TARGET = re.compile(r"(gfx[0-9a-f-]+(?:-generic)?(?::\w+[+-])*)")
 _LOC = re.compile(r"(\d+)\s+(\d+)(?:\s+(\d+))?")
 _FILE = re.compile(r'(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"((?:[^"\\]|\\.)*)")?')
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 __all__ = ["Target", "target_of"]
 
+_CORRECTED = re.compile("gfx9(06|08|0a|4.|5.|-4)|gfx125")
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -21,6 +23,7 @@ class Target:
     major: int
     minor: int
     wave: int
+    ecc: bool = False  # memory may be corrected, where nothing says that it is not
 
     @property
     def packed_tid(self) -> bool:
@@ -37,6 +40,11 @@ class Target:
         if self.name.startswith("gfx94") or self.name.startswith("gfx9-4"):
             return 3
         return 4 if self.name.startswith("gfx95") else 0
+
+    @property
+    def wide_permute(self) -> bool:
+        """ds_bpermute reaches all lanes of a wave; on gfx10 and gfx11 32 of them."""
+        return self.major not in (10, 11)
 
     @property
     def unit(self) -> str:
@@ -67,4 +75,6 @@ def target_of(name: str) -> Target | None:
         return None
     if not 8 <= major <= 12:
         return None
-    return Target(name.split(":")[0], major, minor, 64 if major < 10 else 32)
+    bare = name.split(":")[0]
+    ecc = _CORRECTED.match(bare) is not None and ":sramecc-" not in name
+    return Target(bare, major, minor, 64 if major < 10 else 32, ecc)

@@ -60,6 +60,10 @@ APART = {
         ["v_cmp_class_f32_e64 s[26:27], v1, 1", "s_nop 4", "v_cndmask_b32_e64 v10, 0, 1, s[26:27]"],
         ["v_max_f32_e32 v4, v1, v1", "v_cmp_class_f32_e64 s[26:27], v4, 1", "s_nop 4",
          "v_cndmask_b32_e64 v10, 0, 1, s[26:27]"]),
+    "a half that is loaded where memory is corrected": (
+        ["v_mov_b32_e32 v10, v3", "global_load_short_d16 v10, v0, s[8:9]", "s_waitcnt vmcnt(0)"],
+        ["v_and_b32_e32 v4, 0xffff0000, v3", "global_load_ushort v5, v0, s[8:9]",
+         "s_waitcnt vmcnt(0)", "v_or_b32_e32 v10, v4, v5"]),
     "vector instructions that are skipped": (
         ["v_add_f32_e32 v10, v1, v2"],
         ["s_setreg_imm32_b32 hwreg(HW_REG_MODE, 28, 1), 1", "v_add_f32_e32 v10, v1, v2"]),
@@ -71,6 +75,24 @@ def test_apart(name: str) -> None:
     a, b = (text_of(lines) for lines in APART[name])
     assert api.sign(a).modelled or api.sign(b).modelled
     assert _merged(a, b) == []
+
+
+def test_a_half_that_is_loaded_keeps_the_other_where_memory_is_not_corrected() -> None:
+    half, whole = (text_of(lines) for lines in
+                   APART["a half that is loaded where memory is corrected"])
+    plain = [text.replace("--gfx942", "--gfx942:sramecc-:xnack-") for text in (half, whole)]
+    assert _merged(*plain) == ["static", "launch"]
+    assert not api.sign(half.replace("--gfx942", "--gfx942:sramecc+:xnack-")).modelled
+
+
+def test_a_permute_that_reaches_half_a_wave() -> None:
+    """Waves of 64 lanes on gfx11: a lane reads within its half."""
+    lines = ["v_xor_b32_e32 v4, 0x80, v0", "ds_bpermute_b32 v10, v4, v1", "s_waitcnt lgkmcnt(0)"]
+    text = text_of(lines, "gfx1100")
+    assert api.sign(text).modelled
+    wide = text.replace("wavefront_size32 1", "wavefront_size32 0").replace(
+        ".wavefront_size: 32", ".wavefront_size: 64").replace("group_size: 32", "group_size: 64")
+    assert not api.sign(wide).modelled
 
 
 def _doubled(block: int, lane: int) -> str:

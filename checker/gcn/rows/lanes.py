@@ -93,6 +93,8 @@ def _from(c: Context, value: Source, lane: Source) -> Source:
 def ds_bpermute(c: Context) -> None:
     """D = S1 of lane (S0 + offset) / 4."""
     e = c.e
+    if c.wave > 32 and not c.target.wide_permute:
+        raise Unmodelled("ds_bpermute in halves of a wave")
     at = e.add(c.src(1, "u32"), Const(c.number("offset"), 32))
     lane = e.and_(e.int2("shr_u", at, Const(2, 32), 32), Const(c.wave - 1, 32))
     file, n, _ = c.index(2)

@@ -104,6 +104,8 @@ def _small(c: Context, i: int, shape: Shape, value: Source) -> Source:
     extend = e.sext if shape.signed else e.zext
     if not half:
         return extend(value, 32)
+    if c.target.ecc:
+        raise Unmodelled("half of a register is loaded, the other lost with corrected memory")
     file, n, _ = c.index(i)
     old = c.m.read(file, n, c.under)
     c.reads.add((file, n))
