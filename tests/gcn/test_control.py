@@ -155,6 +155,7 @@ def test_division_by_reciprocal_becomes_a_division() -> None:
     lines = split("""v_cvt_f32_u32_e32 v4, s21
 s_sub_i32 s24, 0, s21
 v_rcp_iflag_f32_e32 v4, v4
+s_nop 0
 v_mul_f32_e32 v4, 0x4f7ffffe, v4
 v_cvt_u32_f32_e32 v4, v4
 s_nop 1
