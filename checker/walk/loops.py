@@ -92,6 +92,7 @@ class Runner:
         self.kappa = forest.make("kappa", str(self.depth), width=32, low=0, high=(1 << 31) - 2,
                                  fresh_bit=True)
         self.carried = carried(engine, loop)
+        self.written = {d for op in body(engine, loop) for d in op.dst}
         running = cyclic(engine, loop)
         self.lost = idle(engine, loop, self.carried)  # what only lanes that are off keep: unknown
         self.accumulators = [r for r in self.carried if r in running and r not in self.lost]
@@ -489,8 +490,7 @@ class Runner:
     def _leaving(self, it: Iteration) -> dict[int, Value | None]:
         target, out = it.exits[0]
         live = self.engine.flow.blocks[target].live_in
-        return {r: v for r, v in enumerate(out.regs)
-                if live >> r & 1 and (v is not self.entry.regs[r] or r in self.phis)}
+        return {r: out.regs[r] for r in sorted(self.written) if live >> r & 1}
 
     def _template(self, it: Iteration, facts: list[Node], header: bool) -> Summary:
         """Return one iteration as it is where `facts` hold."""
