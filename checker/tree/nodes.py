@@ -32,8 +32,8 @@ from checker.tree.hashing import (
 from checker.tree.poly import Poly, TooLarge, constant
 
 __all__ = [
-    "CAST_BIT", "COMPARE_BIT", "LOW_BITS", "SELECT_BIT", "UNKNOWN_BIT", "Forest", "Fuel", "Hasher",
-    "Node", "choose",
+    "CAST_BIT", "COMPARE_BIT", "LOW_BITS", "SELECT_BIT", "UNFOUNDED", "UNFOUNDED_BIT",
+    "UNKNOWN_BIT", "Forest", "Fuel", "Hasher", "Node", "choose",
     "hash_members", "hash_node", "hash_poly", "hash_poly_tag", "hash_select", "hash_step",
     "join_group", "member", "parameter_name",
 ]
@@ -41,7 +41,9 @@ __all__ = [
 COMPARE_BIT = 2  # a comparison lies below: its hash may depend on what sizes are shown to be
 UNKNOWN_BIT = 4  # a select lies below that may give an undefined or opaque value
 CAST_BIT = 8  # a widened sum lies below whose symbols have literals of their own in some lanes
-LOW_BITS = 15  # bits that stand for no symbol
+UNFOUNDED = frozenset({"undef", "opaque"})
+UNFOUNDED_BIT = 16  # bits that nobody wrote, or that are not modelled, lie below
+LOW_BITS = 31  # bits that stand for no symbol
 SELECT_BIT = 1  # a symbolic select lies below: its hash may depend on what a guard implies
 SYMMETRIC = frozenset({"fadd", "fmul", "fextremum", "fcmp_sym", "imul", "imulhi_u", "imulhi_s",
                        "pxor"})
@@ -460,7 +462,9 @@ class Forest:
         atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
         node.kids = (*node.args, *atoms)
         node.deps = SELECT_BIT if op == "select" else COMPARE_BIT if op == "ge0" else 0
-        node.tainted = op in ("undef", "opaque")
+        node.tainted = op in UNFOUNDED
+        if node.tainted:
+            node.deps |= UNFOUNDED_BIT
         for kid in node.kids:
             node.deps |= kid.deps
             node.tainted |= kid.tainted

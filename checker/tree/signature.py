@@ -74,6 +74,8 @@ def _blockers(a: WalkResult, b: WalkResult) -> Any:
             if o.reaches_output and not r.gave_up:
                 line_a, line_b = (o.span.line, None) if side == "a" else (None, o.span.line)
                 yield Reason("opaque", f"kernel {side}: not modelled: {o.text}", line_a, line_b)
+        if not (r.modelled or r.gave_up):  # whatever the reason
+            yield Reason("opaque", f"kernel {side} is not modelled whole")
 
 
 def _confirm_all(a: WalkResult, b: WalkResult) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from checker.core import OPS, Const, Op, Program
 from checker.tree.logic import Logic, conjuncts, size_of
-from checker.tree.nodes import Forest, Node
+from checker.tree.nodes import UNFOUNDED_BIT, Forest, Node
 from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.rewrite import Rewriter
 from checker.tree.rules import Floats
@@ -23,7 +23,7 @@ from checker.tree.values import Value, Values
 from checker.walk.arguments import tensors_of
 from checker.walk.below import below
 from checker.walk.flow import Block, Flow, Loop, analyse
-from checker.walk.general import conditions, settled, without_loops
+from checker.walk.general import Renamed, conditions, dependent, settled, without_loops
 from checker.walk.ints import Ints
 from checker.walk.lanes import LaneOps
 from checker.walk.matrix import MatrixOps
@@ -323,7 +323,37 @@ class Engine:
         if handler is None:
             self.opaque(op, "no model")
             return
+        unfounded = self._unfounded(op) if OPS[op.name].kind in _REGISTERS else []
+        if len(unfounded) < 2:
+            handler(op)
+            return
+        before = [self.state.regs[d] for d in op.dst]
         handler(op)
+        if not any(dependent(self.state.regs[d], UNFOUNDED_BIT) for d in op.dst):
+            self._again_apart(op, handler, unfounded, before)
+
+    def _unfounded(self, op: Op) -> list[int]:
+        """Return the registers that an operation reads in which bits are anybody's."""
+        regs = self.state.regs
+        return sorted({r for r in op.src if isinstance(r, int) and (
+            regs[r] is None or dependent(regs[r], UNFOUNDED_BIT))}) if len(op.src) > 1 else []
+
+    def _again_apart(self, op: Op, handler: Callable[[Op], None], unfounded: list[int],
+                     before: list[Value | None]) -> None:
+        """Run an operation again with its operands' unfounded bits told apart.
+
+        They must not cancel each other: what nobody wrote is one node, whichever register it is in.
+        """
+        regs = self.state.regs
+        held = {r: regs[r] for r in unfounded}
+        for d, v in zip(op.dst, before, strict=True):
+            regs[d] = v
+        for number, r in enumerate(unfounded):
+            regs[r] = Renamed(self, "'" * number).value(self.source(r))
+        handler(op)
+        for r, v in held.items():
+            if r not in op.dst:
+                regs[r] = v
 
     def pass_over(self, op: Op) -> None:
         """Run an operation but for what it gives: only that it reads shared memory counts."""
@@ -445,7 +475,7 @@ class Engine:
         args = [self.values.node(v) for v in self.sources(op)]
         effect = OPS[op.name].kind in ("memory", "sync", "matrix", "opaque")
         for i, dst in enumerate(op.dst):
-            self.put(dst, self.forest.make("opaque", f"{site.text}|{op.name}|{i}",
+            self.put(dst, self.forest.make("opaque", f"{site.text}|{op.site}|{op.name}|{i}",
                                            width=self.program.reg_widths[dst], args=args))
         if effect and op.name in ("opaque", "store", "atomic", "bulk", "stmatrix", "acopy", "tmem",
                                   "tensormap_set"):

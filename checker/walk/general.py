@@ -15,7 +15,7 @@ import numpy as np
 
 from checker.tree.folds import moved_fold
 from checker.tree.logic import conjuncts
-from checker.tree.nodes import SELECT_BIT, Node
+from checker.tree.nodes import SELECT_BIT, UNFOUNDED, UNFOUNDED_BIT, Node
 from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.rewrite import Rewriter
 from checker.tree.values import Value
@@ -23,8 +23,8 @@ from checker.tree.values import Value
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["Divider", "Generaliser", "Given", "Refiner", "Replacer", "Uneven", "conditions",
-           "dependent", "settled", "without_loops"]
+__all__ = ["Divider", "Generaliser", "Given", "Refiner", "Renamed", "Replacer", "Uneven",
+           "conditions", "dependent", "settled", "without_loops"]
 
 MAX_CONDITIONS = 4  # that an offset is made of
 
@@ -440,6 +440,28 @@ class Replacer:
                 part = part.mul(Poly(poly.width, {(atom,): 1}))
             total = total.add(part)
         return total
+
+
+class Renamed(Replacer):
+    """Rebuilds values with bits that nobody wrote, or that are not modelled, under other names.
+
+    There is one `undef` node for all such bits of a width, and one opaque node for all that an
+    instruction gives; what two registers hold of them is not for that reason the same.
+    """
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        super().__init__(engine, {})
+        self.name, self.mask = name, UNFOUNDED_BIT
+
+    def value(self, v: Value) -> Value:
+        """Return a value under other names."""
+        return self.node(v) if isinstance(v, Node) else self.poly(v)
+
+    def _made(self, node: Node) -> Node:
+        if node.op in UNFOUNDED:
+            return self.engine.forest.make(node.op, node.attr + self.name, width=node.width,
+                                           args=node.args)
+        return super()._made(node)
 
 
 class Uneven(Exception):

@@ -685,6 +685,7 @@ class Runner:
         engine = self.engine
         width = engine.program.reg_widths[r]
         if v is None:
+            engine.found.opaque.setdefault(engine.site, "what a loop leaves in a register")
             return engine.forest.make("opaque", f"after a loop|{r}", width=width)
         node = v if isinstance(v, Node) else engine.values.node(v)
         if self._closed(node):
