@@ -356,7 +356,8 @@ class MemoryOps:
         base = self.base(at)
         engine.found.stores.append(StoreEvent(kind, attr, at, node, value.width, guard, op.site,
                                               len(engine.found.stores), base,
-                                              tuple(engine.loop_stack), first, engine.guard))
+                                              tuple(engine.loop_stack), first, engine.guard,
+                                              self.turns))
         self.versions[base] = self.versions.get(base, 0) + 1
         self.first_write[base] = min(self.first_write.get(base, self.turns), self.turns)
 

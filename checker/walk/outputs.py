@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["group_outputs", "slots_of"]
 
 _TOKENS = ("iop", "imin_s", "imin_u", "imax_s", "imax_u")
+_WRITERS = "threads write different values to one element, in no order"
 MULTIPLY_ADDS = 4  # in turn on one running value: a matrix product without matrix instructions
 COORDINATE_LIMIT = (1 << 31) - 1  # premise no-index-wrap: an output's index stays below
 
@@ -253,6 +254,8 @@ class _Rows:
     coords: list[Any] = field(default_factory=list)  # [lanes][coordinates]
     digests: list[Any] = field(default_factory=list)  # [lanes][2]
     places: list[Any] = field(default_factory=list)  # [lanes][2], hash of the address alone
+    values: list[Any] = field(default_factory=list)  # [lanes][2], hash of the value alone
+    writers: list[Any] = field(default_factory=list)  # [lanes][lane, instruction, turn]
     slots: list[Slot] = field(default_factory=list)
     index: list[Any] = field(default_factory=list)  # [lanes][slot, pair]
 
@@ -397,10 +400,10 @@ class _Family:
         knowing.run()
         told = [_told(m, plain, knowing) for m in members]
         tiles = self._tiles() if plain.bare or knowing.bare else None
-        for m, (place, digest) in zip(members, told, strict=True):
+        for m, (place, value, digest) in zip(members, told, strict=True):
             if tiles is not None:
                 digest = mix(tiles, digest)
-            _add_rows(buffers, m, place, digest, knowing, self.ordered)
+            _add_rows(buffers, m, (place, value, digest), knowing, self.ordered)
 
     def _tiles(self) -> Hash | None:
         """Return how coordinates follow from block indices, where those count themselves.
@@ -457,17 +460,18 @@ def _facts(plain: Rewriter, members: list[_Member], table: Any) -> tuple[Any, Fa
     return np.concatenate((table, np.stack(list(columns.values()), axis=1)), axis=1), facts
 
 
-def _told(m: _Member, plain: Rewriter, knowing: Rewriter) -> tuple[Hash, Hash]:
-    """Return the hashes of a member's addresses, and of all that is said of its elements."""
+def _told(m: _Member, plain: Rewriter, knowing: Rewriter) -> tuple[Hash, Hash, Hash]:
+    """Return the hashes of a member's addresses, of its values, and of all that is said of them."""
     slot = m.slot
     scope = plain.at(m.lanes, m.rows)
     place = scope.poly_hash(slot.address, address=True)
     tag = key(f"{slot.event.kind}|{slot.event.attr}|{slot.value.width}")
     value = knowing.at(m.lanes, m.rows).of(slot.value)
-    return place, ordered(mix(tag, place), [scope.of(slot.guard), value, _loop_hash(slot, scope)])
+    return place, value, ordered(mix(tag, place), [scope.of(slot.guard), value,
+                                                   _loop_hash(slot, scope)])
 
 
-def _add_rows(buffers: Any, m: _Member, place: Hash, digest: Hash, knowing: Rewriter,
+def _add_rows(buffers: Any, m: _Member, told: tuple[Hash, Hash, Hash], knowing: Rewriter,
               ordered_tiles: bool) -> None:
     slot, lanes = m.slot, m.lanes
     slot.scope = knowing.at(lanes, m.rows, sure=False)
@@ -478,8 +482,11 @@ def _add_rows(buffers: Any, m: _Member, place: Hash, digest: Hash, knowing: Rewr
     kind = f"{slot.event.kind}|{slot.event.attr}"
     rows = buffers.setdefault((slot.event.base, kind), {}).setdefault(shape, _Rows())
     rows.coords.append(m.offsets[:, order])
-    for name, h in (("digests", digest), ("places", place)):
-        getattr(rows, name).append(np.broadcast_to(h, (2, len(lanes))).T)
+    for kept, h in zip((rows.places, rows.values, rows.digests), told, strict=True):
+        kept.append(np.broadcast_to(h, (2, len(lanes))).T)
+    event = slot.event
+    rows.writers.append(np.stack((lanes, np.full(len(lanes), event.site),
+                                  np.full(len(lanes), event.turn)), axis=1))
     rows.index.append(np.stack((np.full(len(lanes), len(rows.slots)), np.arange(len(lanes))),
                                axis=1))
     rows.slots.append(slot)
@@ -524,6 +531,9 @@ def _finish(engine: Engine, base: Node | None, kind: str, by_shape: dict[Any, _R
         index = np.concatenate(rows.index)
         if kind.startswith("store") and _conflict(coords, places, digests):
             group.ordered = True
+            site = _unordered(engine, rows, coords, places)
+            if site is not None:
+                engine.found.unmodelled.append((site, _WRITERS))
         _classes(group, shape, rows, coords, digests, index)
     if group.ordered:
         _keep_order(engine, group)
@@ -543,6 +553,27 @@ def _conflict(coords: Any, places: Any, digests: Any) -> bool:
     codes, places, digests = codes[order], places[order], digests[order]
     again = (codes[1:] == codes[:-1]) & (places[1:] == places[:-1]).all(axis=1)
     return bool((again & (digests[1:] != digests[:-1]).any(axis=1)).any())
+
+
+def _unordered(engine: Engine, rows: _Rows, coords: Any, places: Any) -> int | None:
+    """Return the site of a store that meets another thread's, with another value and unordered.
+
+    Those of one instruction are, and those of two warps with no barrier in between.
+    """
+    lane, site, turn = np.concatenate(rows.writers).T
+    value = np.unique(np.concatenate(rows.values), axis=0, return_inverse=True)[1].ravel()
+    element = _codes(np.column_stack((
+        _codes(coords), np.unique(places, axis=0, return_inverse=True)[1].ravel())))
+    for together, writer in ((site, lane), (turn, lane // engine.program.warp_size)):
+        meeting = _codes(np.column_stack((element, together)))
+        order = np.lexsort((value, meeting))
+        same = meeting[order][1:] == meeting[order][:-1]
+        torn = set(meeting[order][1:][same & (value[order][1:] != value[order][:-1])].tolist())
+        for i in np.flatnonzero(np.isin(meeting, list(torn))).tolist() if torn else ():
+            others = (meeting == meeting[i]) & (value != value[i]) & (writer != writer[i])
+            if bool(others.any()):
+                return int(site[i])
+    return None
 
 
 def _codes(coords: Any) -> Any:

@@ -41,7 +41,8 @@ class State:
 class StoreEvent:
     """One element written to memory that outlives the kernel.
 
-    kind: store | atomic; `value` has `width` bits; `loops`: counters of the loops around it.
+    kind: store | atomic; `value` has `width` bits; `loops`: counters of the loops around it;
+    `turn`: how many barriers of the whole block came before it.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class StoreEvent:
     loops: tuple[Any, ...] = ()
     first: int = 0  # bytes before it in the same instruction
     own: Node | None = None  # the guard without the path
+    turn: int = 0
 
 
 @dataclass(slots=True)
