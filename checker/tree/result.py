@@ -56,7 +56,7 @@ class OutputGroup:
 class WalkResult:
     """One kernel after the walk.
 
-    digest: 32 hex digits of the canonical form (of the normalised text where the walk gave up).
+    digest: 32 hex digits of the canonical form, of the normalised text where it is not modelled.
     modelled: nothing opaque, undefined, racing or nondeterministic reaches an output.
     gave_up: why the walk refused the kernel, "" otherwise.
     """

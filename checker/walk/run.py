@@ -115,11 +115,11 @@ def _result(engine: Engine, groups: list[OutputGroup]) -> WalkResult:
     opaque = tuple(_opaque(engine.program, site, reason, site in reached)
                    for site, reason in sorted(found.opaque.items()))
     premises = _premises(engine)
-    digest = _digest(groups, {f.code for f in findings if f.code in _RACES})
     modelled = not (reached or undefined or found.unmodelled or in_place or found.nondeterministic
                     or any(code in _RACES for _s, code, _m in found.findings)
                     or engine.program.findings)
     elements = sum(e.count for g in groups for e in g.elements)
+    digest = _digest(groups) if modelled else _text_digest(engine.program)
     return WalkResult(engine.program, digest, modelled, groups, opaque, premises, tuple(findings),
                       found.nondeterministic or undefined, "", engine.forest,
                       f"{len(groups)} buffers, {elements} elements a block, "
@@ -151,8 +151,12 @@ def _widest(premises: set[str]) -> set[str]:
     return {p for p in premises if "%" not in p} | {f"{n}%{e}" for n, e in largest.items()}
 
 
-def _digest(groups: list[OutputGroup], defects: set[str]) -> str:
-    lines = ["sb1", *(f"defect|{code}" for code in defects)]
+def _text_digest(program: Program) -> str:
+    return xxhash.xxh3_128_hexdigest(normalised_text(program).encode())
+
+
+def _digest(groups: list[OutputGroup]) -> str:
+    lines = ["sb1"]
     for group in groups:
         base = group.base.attr if group.base is not None else "?"
         for e in group.elements:
@@ -263,7 +267,6 @@ def _reason(program: Program, code: str, message: str, site: int) -> Reason:
 
 def _text_result(program: Program, engine: Engine | None, code: str, message: str, site: int
                  ) -> WalkResult:
-    digest = xxhash.xxh3_128_hexdigest(normalised_text(program).encode())
     if code not in ("fuel", "internal", "irreducible", "local", "parameter", "shared-address",
                     "switch"):
         code = "unmodelled"  # a limit of the walk, not a defect of the kernel
@@ -275,7 +278,7 @@ def _text_result(program: Program, engine: Engine | None, code: str, message: st
     opaque: tuple[Opaque, ...] = ()
     if site >= 0:
         opaque = (_opaque(program, site, message, True),)
-    return WalkResult(program, digest, False, [], opaque,
+    return WalkResult(program, _text_digest(program), False, [], opaque,
                       tuple(sorted({*program.premises, "grid-covers"})),
                       (_reason(program, code, message, site),), nondeterministic,
                       f"{code}: {message}", forest, f"signs its text ({message})")

@@ -72,6 +72,9 @@ def test_what_a_loop_leaves_is_its_own_where_it_is_not_known() -> None:
     assert [o.reaches_output for o in walked(LEFT).opaque] == [True]
     other = _kernel(LOADED + _loop(1, "0f00000000") + "mov.b32 %r10, %f2;")
     assert not same(walked(LEFT), walked(other))[0]
+    assert api.sign(LEFT).text != api.sign(other).text  # a gate compares nothing else
+    renamed = LEFT.replace("%f2", "%f9").replace("%r11", "%r12")
+    assert api.sign(LEFT).text == api.sign(renamed).text
     assert not api.compare(LEFT, other).equal
     twice = _kernel(LOADED + _loop(1, "%f1") + "mov.b32 %r20, %f2;\n" + _loop(2, "0f00000000")
                     + "mov.b32 %r21, %f2;\nsub.s32 %r10, %r20, %r21;")
