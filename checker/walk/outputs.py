@@ -255,7 +255,7 @@ class _Rows:
     digests: list[Any] = field(default_factory=list)  # [lanes][2]
     places: list[Any] = field(default_factory=list)  # [lanes][2], hash of the address alone
     values: list[Any] = field(default_factory=list)  # [lanes][2], hash of the value alone
-    writers: list[Any] = field(default_factory=list)  # [lanes][lane, instruction, turn]
+    writers: list[Any] = field(default_factory=list)  # [lanes][lane, instruction, two turns]
     slots: list[Slot] = field(default_factory=list)
     index: list[Any] = field(default_factory=list)  # [lanes][slot, pair]
 
@@ -485,8 +485,8 @@ def _add_rows(buffers: Any, m: _Member, told: tuple[Hash, Hash, Hash], knowing: 
     for kept, h in zip((rows.places, rows.values, rows.digests), told, strict=True):
         kept.append(np.broadcast_to(h, (2, len(lanes))).T)
     event = slot.event
-    rows.writers.append(np.stack((lanes, np.full(len(lanes), event.site),
-                                  np.full(len(lanes), event.turn)), axis=1))
+    rows.writers.append(np.column_stack((lanes, np.broadcast_to(
+        (event.site, *event.turns), (len(lanes), 3)))))
     rows.index.append(np.stack((np.full(len(lanes), len(rows.slots)), np.arange(len(lanes))),
                                axis=1))
     rows.slots.append(slot)
@@ -558,13 +558,15 @@ def _conflict(coords: Any, places: Any, digests: Any) -> bool:
 def _unordered(engine: Engine, rows: _Rows, coords: Any, places: Any) -> int | None:
     """Return the site of a store that meets another thread's, with another value and unordered.
 
-    Those of one instruction are, and those of two warps with no barrier in between.
+    Those of one instruction are, and those with no barrier in between.
     """
-    lane, site, turn = np.concatenate(rows.writers).T
+    program = engine.program
+    lane, site, in_block, in_warps = np.concatenate(rows.writers).T
     value = np.unique(np.concatenate(rows.values), axis=0, return_inverse=True)[1].ravel()
     element = _codes(np.column_stack((
         _codes(coords), np.unique(places, axis=0, return_inverse=True)[1].ravel())))
-    for together, writer in ((site, lane), (turn, lane // engine.program.warp_size)):
+    ways = [(site, lane), (in_block, lane // program.warp_size)]
+    for together, writer in ways if program.lockstep else [*ways, (in_warps, lane)]:
         meeting = _codes(np.column_stack((element, together)))
         order = np.lexsort((value, meeting))
         same = meeting[order][1:] == meeting[order][:-1]

@@ -42,7 +42,7 @@ class StoreEvent:
     """One element written to memory that outlives the kernel.
 
     kind: store | atomic; `value` has `width` bits; `loops`: counters of the loops around it;
-    `turn`: how many barriers of the whole block came before it.
+    `turns`: how many barriers of the whole block came before it, and of that or of all warps.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class StoreEvent:
     loops: tuple[Any, ...] = ()
     first: int = 0  # bytes before it in the same instruction
     own: Node | None = None  # the guard without the path
-    turn: int = 0
+    turns: tuple[float, float] = (0, 0)
 
 
 @dataclass(slots=True)

@@ -54,7 +54,8 @@ def one_tile_each(engine: Engine, kappa: Node, path: Node, reached: Node,
             told = engine.logic.conjunction([first, *before, *map(at_start.node, guard)])
             out.append(StoreEvent(
                 event.kind, event.attr, at_start.poly(event.address), at_start.node(event.value),
-                event.width, told, event.site, event.order, event.base, event.loops, event.first))
+                event.width, told, event.site, event.order, event.base, event.loops, event.first,
+                turns=event.turns))
     except TooLarge:
         return None
     return out
