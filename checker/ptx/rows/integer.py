@@ -71,7 +71,8 @@ def packed(x: Line, name: str) -> None:
     x.put("pack", (x.dest(0, 32),), parts, 32)
 
 
-# --- extended precision (9.7.2): CC.CF is one hidden predicate register ---
+# --- extended precision (9.7.2): CC.CF is one hidden predicate register. The machine has a carry
+# only, that of a + ~b + 1 where it subtracts: a borrow is no carry (read off ptxas 12.8 and 13.0) ---
 
 
 def _cc_type(x: Line) -> tuple[str, int]:
@@ -93,12 +94,16 @@ def _with_carry(x: Line, name: str, a: Source, b: Source, carry_in: Source | Non
     """d = a op b (op carry in); CC.CF = carry or borrow out."""
     cc = x.builder.carry_register()
     value = x.emit(name, width, (a, b), width)
+    if carry_in is not None and name == "isub":
+        carry_in = x.emit("pnot", 1, (carry_in,), None)
     if carry_in is not None:
         wide = x.emit("zext", width, (carry_in,), (1, width))
         value = x.emit(name, width, (value, wide), width)
     if carry_out:
         kind = "carry" if name == "iadd" else "borrow"
         out = x.emit(kind, 1, (a, b, Const(0, 1) if carry_in is None else carry_in), width)
+        if kind == "borrow":
+            out = x.emit("pnot", 1, (out,), None)
         x.put("mov", (cc,), (out,), 1)
     x.put("mov", (x.dest(0, width),), (value,), width)
 
