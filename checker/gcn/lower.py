@@ -8,10 +8,10 @@ exec). What no row models becomes `opaque` with its text and operands.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import checker.gcn.rows  # noqa: F401  (registers the rows)
-from checker.core import OPS, Const, Guard, Op, Program, Site, Source
+from checker.core import OPS, Barrier, Const, Guard, Op, Program, Site, Source
 from checker.errors import UsageError
 from checker.gcn.context import Context
 from checker.gcn.emitter import TRUE, Emitter, Registers
@@ -384,7 +384,9 @@ class Lowering:
         kernel = self.kernel
         maximum = kernel.meta("max_flat_workgroup_size")
         block = _block(kernel, maximum)
-        findings = check_waits(self.flow_graph(), self.effects, self.target)
+        findings, early = check_waits(self.flow_graph(), self.effects, self.target)
+        ops = [replace(op, attr=Barrier("warp"), src=()) if op.name == "barrier" and
+               op.site in early else op for op in ops]
         if not self.known_target:
             findings.insert(0, (0, f"the rules of target {self.module.target!r} are not known"))
         if block is None or (block[0] * block[1] * block[2]) % self.wave:

@@ -1,8 +1,9 @@
 """Missing waits and wait states: registers used before the memory counter says they are there.
 
-In: blocks of instructions and what each reads and writes. Out: findings (site, message). Counters:
-vmcnt/lgkmcnt/vscnt up to gfx11, loadcnt/dscnt/kmcnt/storecnt on gfx12. Scalar loads return out of
-order, so only a wait for 0 covers them. Wait states are counted in `hazards`. Source: CDNA3 ISA
+In: blocks of instructions and what each reads and writes. Out: findings (site, message), and which
+barriers come too early for what the wave stores or reads in the group's memory. Counters: vmcnt,
+lgkmcnt and vscnt up to gfx11, loadcnt, dscnt, kmcnt and storecnt on gfx12. Scalar loads return in
+any order, so only a wait for 0 covers them. Wait states are counted in `hazards`. Source: CDNA3 ISA
 4.4, LLVM SIInsertWaitcnts.
 """
 
@@ -20,6 +21,10 @@ __all__ = ["Effect", "check_waits"]
 #: register -> (later events on the counter, only a wait for zero covers it)
 Pending = dict[Register, tuple[int, bool]]
 
+#: stands for the group's memory: its last access in the order of the text
+_LOCAL: Register = ("lds", 0)
+_BARRIERS = ("s_barrier", "s_barrier_signal", "s_barrier_wait")
+_EXCHANGES = ("ds_bpermute", "ds_swizzle")
 _CAP = 64
 #: accesses that a counter can count at most: one more is not issued before the oldest has returned
 _MOST = {"vmcnt": 63, "loadcnt": 63}
@@ -42,6 +47,7 @@ class _State:
 
     pending: dict[str, Pending] = field(default_factory=dict)
     hazards: Hazards = field(default_factory=Hazards)
+    signalled_early: bool = False  # at the last signal of a barrier; its wait follows in the block
 
     def copy(self) -> _State:
         return _State({k: dict(v) for k, v in self.pending.items()}, self.hazards.copy())
@@ -61,10 +67,16 @@ class _State:
 
 
 def check_waits(graph: list[tuple[list[tuple[int, Instruction]], list[int]]],
-                effects: dict[int, Effect], target: Target) -> list[tuple[int, str]]:
-    """Return (site, message) for each use of a register before its wait, each site once."""
+                effects: dict[int, Effect], target: Target
+                ) -> tuple[list[tuple[int, str]], set[int]]:
+    """Return (site, message) for each use of a register before its wait, each site once.
+
+    Also the sites of barriers that a wave may come to while its accesses to the group's memory are
+    under way: these order nothing.
+    """
+    early: set[int] = set()
     if not graph:
-        return []
+        return [], early
     entry: list[_State | None] = [None] * len(graph)
     entry[0] = _State()
     work = [0]
@@ -79,6 +91,8 @@ def check_waits(graph: list[tuple[list[tuple[int, Instruction]], list[int]]],
             effect = effects.get(site)
             if effect is not None:
                 _step(state, site, inst, effect, target, found)
+                if inst.opcode in _BARRIERS and _comes_early(state, inst.opcode):
+                    early.add(site)
         for s in succs:
             known = entry[s]
             if known is None:
@@ -86,7 +100,15 @@ def check_waits(graph: list[tuple[list[tuple[int, Instruction]], list[int]]],
                 work.append(s)
             elif known.merge(state) and s not in work:
                 work.append(s)
-    return sorted(found.items())
+    return sorted(found.items()), early
+
+
+def _comes_early(state: _State, opcode: str) -> bool:
+    """Whether accesses to the group's memory are under way where a wave arrives at a barrier."""
+    if opcode == "s_barrier_wait":
+        return state.signalled_early
+    state.signalled_early = any(_LOCAL in pending for pending in state.pending.values())
+    return state.signalled_early
 
 
 def _step(state: _State, site: int, inst: Instruction, effect: Effect, target: Target,
@@ -106,7 +128,7 @@ def _step(state: _State, site: int, inst: Instruction, effect: Effect, target: T
     state.hazards.age(1)
     if opcode.startswith(("s_branch", "s_cbranch")):
         state.hazards.end_matrix(1)  # blocks are placed after a compiler counted: one more or less
-    _record(state, effect, target)
+    _record(state, inst, effect, target)
     state.hazards.record(inst, effect, target)
 
 
@@ -134,13 +156,15 @@ def _counters(kind: str, target: Target) -> list[tuple[str, bool]]:
         table = {"vmem": ["vmcnt"], "vmem_store": [stores], "vmem_lds": ["vmcnt"],
                  "lds": ["lgkmcnt"], "lds_store": ["lgkmcnt"], "smem": ["lgkmcnt"],
                  "flat": ["vmcnt", "lgkmcnt"], "flat_store": [stores, "lgkmcnt"]}
-    return [(name, kind in ("smem", "flat")) for name in table.get(kind, ())]
+    unordered = kind == "smem" or (kind.startswith("flat") and target.major <= 9)
+    return [(name, unordered) for name in table.get(kind, ())]
 
 
-def _record(state: _State, effect: Effect, target: Target) -> None:
+def _record(state: _State, inst: Instruction, effect: Effect, target: Target) -> None:
+    local = effect.counter.startswith("lds") and not inst.opcode.startswith(_EXCHANGES)
     for counter, zero in _counters(effect.counter, target):
         pending = state.pending.setdefault(counter, {})
-        if effect.counter != "smem":
+        if not zero:
             for reg, (later, only_zero) in list(pending.items()):
                 pending[reg] = (min(later + 1, _CAP), only_zero)
                 if not only_zero and later + 1 >= _MOST.get(counter, _CAP + 1):
@@ -148,6 +172,8 @@ def _record(state: _State, effect: Effect, target: Target) -> None:
         if effect.counter in ("vmem", "lds", "smem", "flat"):
             for reg in effect.writes:
                 pending[reg] = (0, zero)
+        if local:
+            pending[_LOCAL] = (0, zero)
 
 
 _WAITS = {"vmcnt": "vmcnt", "lgkmcnt": "lgkmcnt", "vscnt": "vscnt"}

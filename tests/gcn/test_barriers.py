@@ -1,9 +1,10 @@
-"""Named barriers: the waves that join one meet there, by the numbers that LLVM puts into M0."""
+"""Barriers order what is there when waves arrive; named ones those that join, by LLVM's M0."""
 
 from __future__ import annotations
 
 import pytest
 
+from checker import api
 from checker.gcn.lower import lower_gcn
 from checker.gcn.parser import parse_gcn
 from checker.replay import ReplayResult, replay
@@ -25,8 +26,11 @@ def _two_waves(lines: list[str]) -> ReplayResult:
     buffers = [{"buffer": n, "dtype": "u32", "elements": 64, "role": "in"} for n in "abc"]
     facts = {"grid": [1, 1, 1], "block": [64, 1, 1], "shared": 4096, "args": [
         *buffers, {"buffer": "out", "dtype": "u32", "elements": 128, "role": "out"}]}
-    text = text_of(lines, "gfx1200").replace("workgroup_size: 32", "workgroup_size: 64")
-    return replay(lower_gcn(parse_gcn(text)), facts)
+    return replay(lower_gcn(parse_gcn(_text(lines))), facts)
+
+
+def _text(lines: list[str]) -> str:
+    return text_of(lines, "gfx1200").replace("workgroup_size: 32", "workgroup_size: 64")
 
 
 def test_waves_exchange_through_a_named_barrier() -> None:
@@ -34,6 +38,31 @@ def test_waves_exchange_through_a_named_barrier() -> None:
     group = _two_waves([*WRITE, "s_barrier_signal -1", "s_barrier_wait -1", *READ])
     assert named.usable, named.reasons()
     assert named.digest == group.digest
+
+
+SIGNAL, WAIT = "s_barrier_signal -1", "s_barrier_wait -1"
+STORE, LAND = WRITE
+AGAIN = ["ds_store_b32 v0, v2", LAND]
+
+
+@pytest.mark.parametrize(("good", "early", "code"), [
+    ([STORE, LAND, SIGNAL, WAIT, *READ], [STORE, SIGNAL, WAIT, LAND, *READ], "race-read"),
+    ([STORE, LAND, SIGNAL, WAIT, *READ], [STORE, SIGNAL, LAND, WAIT, *READ], "race-read"),
+    ([*WRITE, SIGNAL, WAIT, *READ, SIGNAL, WAIT, *AGAIN],
+     [*WRITE, SIGNAL, WAIT, *READ[:2], SIGNAL, WAIT, LAND, *AGAIN], "race-overwrite"),
+    ([*_start(), *WRITE, *MEET, *READ], [*_start(), STORE, *MEET, *READ], "race-read")])
+def test_a_barrier_orders_only_what_the_wave_has_waited_for(good: list[str], early: list[str],
+                                                            code: str) -> None:
+    assert _two_waves(good).usable
+    assert code in {reason.code for reason in _two_waves(early).reasons()}
+    if "s_barrier_init m0" not in good:  # the walk does not follow those of a part of the block
+        assert api.sign(_text(good)).modelled
+        assert not api.sign(_text(early)).modelled
+
+
+def test_an_exchange_between_lanes_may_be_under_way_at_a_barrier() -> None:
+    exchange = "ds_bpermute_b32 v11, v0, v2"
+    assert _two_waves([*WRITE, exchange, SIGNAL, WAIT, *READ]).usable
 
 
 def test_the_count_may_come_with_the_signal() -> None:

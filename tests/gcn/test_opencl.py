@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,10 @@ from checker.replay.run import replay
 
 TEXTS: dict[str, str] = json.loads(gzip.decompress(
     (Path(__file__).parent / "data" / "opencl.json.gz").read_bytes()))
+
+#: the source has no fence at the first barrier of `rowsum`; from clang 19 that leaves out the wait
+UNFENCED = re.compile(r"(\tds_write_b32 .*\n)(\ts_barrier\n)")
+RACES = ("clang19-gfx1030", "clang19-gfx90a", "clang19-gfx942")
 
 
 def _buffer(name: str, dtype: str, elements: int, role: str = "in", **more: Any) -> dict[str, Any]:
@@ -47,7 +52,8 @@ LAUNCHES: dict[str, dict[str, Any]] = {
 
 @cache
 def _map(name: str, kernel: str) -> ReplayResult:
-    return replay(lower(parse(TEXTS[name]), kernel), LAUNCHES[kernel])
+    fenced = UNFENCED.sub(r"\1\ts_waitcnt lgkmcnt(0)\n\2", TEXTS[name])
+    return replay(lower(parse(fenced), kernel), LAUNCHES[kernel])
 
 
 @pytest.mark.parametrize("kernel", ["saxpy", "rowsum", "mm", "sw"])
@@ -55,6 +61,12 @@ def test_one_map_for_all_targets(kernel: str) -> None:
     maps = {name: _map(name, kernel) for name in TEXTS}
     assert {name: m.reasons() for name, m in maps.items() if not m.usable} == {}
     assert len({m.digest for m in maps.values()}) == 1
+
+
+def test_a_barrier_without_a_fence_orders_what_the_compiler_waits_for() -> None:
+    found = {name: {r.code for r in replay(lower(parse(TEXTS[name]), "rowsum"),
+                                           LAUNCHES["rowsum"]).reasons()} for name in TEXTS}
+    assert found == {name: {"race-read"} if name in RACES else set() for name in TEXTS}
 
 
 def test_switch_computes_what_the_source_says() -> None:

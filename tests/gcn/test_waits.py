@@ -141,6 +141,13 @@ def test_a_matrix_result_on_one_path_only() -> None:
     assert findings(overwritten) == []
 
 
+def test_a_flat_access_returns_in_any_order_up_to_gfx9() -> None:
+    lines = ["ds_read_b32 v4, v0", "flat_load_dword v5, v[8:9]", "s_waitcnt lgkmcnt(1)",
+             "v_mov_b32_e32 v10, v4", "s_waitcnt vmcnt(0) lgkmcnt(0)"]
+    assert findings(lines) == ["v4 is read before the wait on lgkmcnt"]
+    assert findings(lines, "gfx1030") == []
+
+
 HALF = "v_mfma_f32_16x16x16_f16"
 FULL = f"{HALF} v[40:43], v[32:33], v[34:35], v[40:43]"
 LANE = "v_readlane_b32 s26, v4, 3"
