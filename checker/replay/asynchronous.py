@@ -31,7 +31,10 @@ Read = Callable[[Machine], list[V]]
 
 @dataclass(slots=True)
 class Copy:
-    """Rows on their way: contents, and each row's thread, lane (flat) and group number."""
+    """Rows on their way: contents, and each row's thread, lane (flat) and group number.
+
+    checked: nobody else is in the way, or gets there before the copy has landed without a finding.
+    """
 
     rows: Rows
     h: NDArray[np.uint64]
@@ -39,6 +42,7 @@ class Copy:
     who: Codes
     lane: NDArray[np.int64]
     group: NDArray[np.int64]  # -1: not committed
+    checked: bool
     open: bool = True  # some lane has not committed
 
 
@@ -129,9 +133,10 @@ def _copy(m: Machine, to: NDArray[Any], source: NDArray[Any], inside: Mask | Non
         assert cells.watch is not None
         if m.lanes < m.B * m.T and cells.twice(rows):
             raise Apart  # which of the operations comes second is to be told
-        cells.check_write(rows, h, who)
+        apart = cells.check_write(rows, h, who)
         cells.watch.mark(rows, True)
-        _copies(m).append(Copy(rows, h, f, who, lane, np.full(len(lane), -1, dtype=np.int64)))
+        _copies(m).append(Copy(rows, h, f, who, lane, np.full(len(lane), -1, dtype=np.int64),
+                               apart is None))
 
 
 def _groups(m: Machine) -> NDArray[np.int64]:
@@ -172,7 +177,7 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
 
 def _rest(copy: Copy, keep: NDArray[np.bool_]) -> Copy:
     return Copy(copy.rows.some(keep), copy.h[:, keep], copy.f[keep], copy.who[keep],
-                copy.lane[keep], copy.group[keep], copy.open)
+                copy.lane[keep], copy.group[keep], copy.checked, copy.open)
 
 
 def _land(m: Machine, copy: Copy, done: NDArray[np.bool_]) -> None:
@@ -185,7 +190,7 @@ def _land(m: Machine, copy: Copy, done: NDArray[np.bool_]) -> None:
         h, f = finer(h, f, part.rows.size // h.shape[-1], count // h.shape[-1])
     assert cells.watch is not None
     cells.watch.mark(part.rows, False)
-    _agree(m, cells.put(part.rows, h, f, part.who))
+    _agree(m, cells.put(part.rows, h, f, part.who, part.checked))
 
 
 def _agree(m: Machine, agree: bool) -> None:

@@ -7,7 +7,7 @@ bijection; keys come from xxh3-128 of text, so hashes are stable across machines
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = [
 U64 = NDArray[np.uint64]
 
 _BLOCK = 8192  # lanes that are hashed at a time
+_KEPT = 1 << 18  # elements of the largest table of leaves that is kept
 _S32, _S29 = np.uint64(32), np.uint64(29)
 _TOP = np.uint64(1 << 63)
 
@@ -180,12 +181,20 @@ def extract_offset(lo: int, width: int, whole: int) -> U64:
 
 
 def leaf_table(name: str, count: int, elem_bytes: int) -> U64:
-    """Hashes (2, count) of the elements of an input buffer."""
+    """Hashes (2, count) of the elements of an input buffer; not to be written to."""
+    table = _leaf_table if count <= _KEPT else _leaf_table.__wrapped__
+    return table(name, count, elem_bytes)
+
+
+@lru_cache(maxsize=16)  # the kernels of a sweep share their launch
+def _leaf_table(name: str, count: int, elem_bytes: int) -> U64:
     index = np.arange(count, dtype=np.uint64) * np.uint64(elem_bytes)
     base = np.empty((2, 1, count), dtype=np.uint64)
     base[0] = index
     base[1] = index + _ONE
-    return combine(key(f"leaf {name} {elem_bytes}"), base).reshape(2, count)
+    out = combine(key(f"leaf {name} {elem_bytes}"), base).reshape(2, count)
+    out.flags.writeable = False
+    return out
 
 
 def hash_bytes(data: bytes) -> str:

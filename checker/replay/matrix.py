@@ -7,7 +7,8 @@ chained step by step. An instruction without a step model equals only the identi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,13 @@ from checker.replay.rounding import (
     products,
     signless_zeros,
     unflat,
+    unmoved_by_zeros,
     where_null,
 )
 from checker.replay.values import Conc, Hash, V, hash_of, make_pack, pred_bits, split
 
-__all__ = ["Prepared", "element_stack", "inverse", "keep_result", "last_result", "multiply",
-           "operand_poison", "step", "step_sums", "to_fragment", "write"]
+__all__ = ["Prepared", "StepSum", "element_stack", "inverse", "keep_result", "last_result",
+           "multiply", "operand_poison", "step", "step_sums", "to_fragment", "write"]
 
 Read = Callable[[Machine], list[V]]
 
@@ -330,10 +332,12 @@ def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
         acc, opened = _zero(), None
     elif opened is UNKNOWN:
         opened = where_null(acc)
-    for sums in step_sums(model, prepared(model, a, model.a_type, signless),
-                          prepared(model, b, model.b_type, signless)):
-        dealt = [None if x is None else to_fragment(x, fragment) for x in sums]
-        acc, opened = opened_step(model, acc, opened, dealt[0], *dealt[1:])  # type: ignore[arg-type]
+    for one in step_sums(model, prepared(model, a, model.a_type, signless),
+                         prepared(model, b, model.b_type, signless)):
+        if one.zero and unmoved_by_zeros(model, acc):
+            continue
+        none, null = (None if x is None else to_fragment(x, fragment) for x in (one.none, one.null))
+        acc, opened = opened_step(model, acc, opened, to_fragment(one.total, fragment), none, null)
     if model.chain == "add":
         opened = UNKNOWN
         mode = FloatMode(model.acc_type)
@@ -346,25 +350,39 @@ def multiply(m: Machine, attr: Mma, model: StepModel | None, a: Tile, b: Tile,
 Prepared = tuple[U64, Any, Any]
 
 
-def step_sums(model: StepModel, a: Prepared, b: Prepared) -> Iterator[tuple[U64, Any, Any]]:
-    """For each rounding step the sum of its products, and where all of them are zeros, or nulls.
+class StepSum:
+    """The sum of a rounding step's products, and where all of them are zeros, or nulls.
 
-    As matrices (2, B, G, rows, cols), (B, G, rows, cols).
+    As matrices (2, B, G, rows, cols), (B, G, rows, cols). zero: all are +0 * +0 everywhere, so that
+    few steps ask for the sum.
     """
-    (ea, za, na), (eb, zb, nb) = a, b
-    for ks in model.steps:
-        part = list(ks)
-        total = products(ea, eb, part, model.symmetric)
-        none = null = None
-        if za is not None and zb is not None:
-            both = np.matmul(za[..., part].astype(np.float32), zb[..., part, :].astype(np.float32))
-            if both.any():
-                if model.symmetric:
-                    total = total - ZERO_SQUARE * both.astype(np.uint64)
-                none = both == len(part)
-        if na is not None or nb is not None:
-            null = np.broadcast_to(all_null(na, nb, part), total.shape[1:])
-        yield total, none, null
+
+    def __init__(self, model: StepModel, a: Prepared, b: Prepared, part: list[int]) -> None:
+        (self._a, za, na), (self._b, zb, nb) = a, b
+        self._model, self._part = model, part
+        rows = None if za is None else za[..., part]
+        cols = None if zb is None else zb[..., part, :]
+        self._both = None if rows is None or cols is None or not (
+            rows.any(axis=(0, 1, 2)) & cols.any(axis=(0, 1, 3))).any() else np.matmul(
+                rows.astype(np.float32), cols.astype(np.float32))
+        self.none = None if self._both is None else self._both == len(part)
+        self.zero = self.none is not None and bool(self.none.all())
+        shape = (*self._a.shape[1:-1], self._b.shape[-1])
+        self.null = None if na is None and nb is None else np.broadcast_to(
+            all_null(na, nb, part), shape)
+
+    @cached_property
+    def total(self) -> U64:
+        """The sum of products."""
+        out = products(self._a, self._b, self._part, self._model.symmetric)
+        if self._both is not None and self._model.symmetric:
+            out = out - ZERO_SQUARE * self._both.astype(np.uint64)
+        return out
+
+
+def step_sums(model: StepModel, a: Prepared, b: Prepared) -> list[StepSum]:
+    """For each rounding step its sum of products."""
+    return [StepSum(model, a, b, list(ks)) for ks in model.steps]
 
 
 def operand_poison(a: Tile, b: Tile) -> Facts:

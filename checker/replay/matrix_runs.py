@@ -16,12 +16,12 @@ import numpy as np
 
 from checker.arith.steps import StepModel, step_model
 from checker.core import Fragment, Mma, Op, Program, Source
-from checker.replay.facts import POISON
-from checker.replay.hashing import U64
+from checker.replay.facts import POISON, seen
 from checker.replay.machine import Machine
 from checker.replay.matrix import (
     UNKNOWN,
     Prepared,
+    StepSum,
     element_stack,
     inverse,
     keep_result,
@@ -31,7 +31,15 @@ from checker.replay.matrix import (
     to_fragment,
     write,
 )
-from checker.replay.rounding import Opened, Tile, elements, minus_zero, opened_step, where_null
+from checker.replay.rounding import (
+    Opened,
+    Tile,
+    elements,
+    minus_zero,
+    opened_step,
+    unmoved_by_zeros,
+    where_null,
+)
 from checker.replay.schedule import Kind, runs
 from checker.replay.values import V
 
@@ -190,7 +198,7 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
     b = _Operand(m, attr.b.fragment, [values[x.at][na : na + nb] for x in group],
                  [x.b for x in group], (attr.k, attr.n))
     poison = operand_poison(a.tile(), b.tile())
-    sums: dict[bool, list[tuple[U64, Any, Any]]] = {}
+    sums: dict[bool, list[StepSum]] = {}
     previous: list[_Member] = []
     acc: Tile | None = None
     opened: Opened | None = None
@@ -208,25 +216,27 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
         pieces = []
         for flag in dict.fromkeys(signless):
             if flag not in sums:
-                sums[flag] = list(step_sums(model, a.prepared(model, model.a_type, flag),
-                                            b.prepared(model, model.b_type, flag)))
-                assert all(x[0].shape[1] == len(group) * m.B for x in sums[flag])
+                sums[flag] = step_sums(model, a.prepared(model, model.a_type, flag),
+                                       b.prepared(model, model.b_type, flag))
             done, known = acc, opened
-            for total, none, null in sums[flag]:
-                done, known = opened_step(model, done, known, total[:, rows],
-                                          None if none is None else none[rows],
-                                          None if null is None else null[rows])
+            for one in sums[flag]:
+                if one.zero and unmoved_by_zeros(model, done):
+                    continue
+                none, null = (None if x is None else x[rows] for x in (one.none, one.null))
+                done, known = opened_step(model, done, known, one.total[:, rows], none, null)
             pieces.append(done)
-        more = (poison if isinstance(poison, int) else poison[rows]) | acc[1] & POISON
+        more = poison if isinstance(poison, int) else poison[rows]
+        if seen(acc[1]) & POISON:
+            more = more | acc[1] & POISON
+        if not isinstance(more, int) or more:
+            pieces = [(h, f | more) for h, f in pieces]
         for i, x in enumerate(now):
             h, f = pieces[0] if signless[i] == signless[0] else pieces[1]
             mine = slice(i * m.B, (i + 1) * m.B)
-            f = f | more
             out[x.at] = (h[:, mine], f if isinstance(f, int) else f[mine])
         acc = None
         if len(pieces) == 1:
-            (h, f), opened = pieces[0], known
-            acc = h, f | more
+            acc, opened = pieces[0], known
         previous, start = now, start + len(now)
     return None if acc is None else (previous, acc, opened)
 
@@ -240,13 +250,14 @@ class _Operand:
         self.m, self.fragment = m, fragment
         slots = {name: i for i, name in enumerate(dict.fromkeys(names))}
         self.which = np.array([slots[name] for name in names])
+        self.in_turn = len(slots) == len(names)
         first = dict(zip(names, values, strict=True))
         self.unique = _tiles(m, [element_stack(m, first[name], fragment) for name in slots],
                              fragment, shape)
 
     def _spread(self, x: Any, lead: int) -> Any:
         """From unique operands to those of every step, along the axis after `lead` others."""
-        if x is None or isinstance(x, int):
+        if x is None or isinstance(x, int) or self.in_turn:
             return x
         cut = x.reshape(*x.shape[:lead], -1, self.m.B, *x.shape[lead + 1 :])
         out = cut.take(self.which, axis=lead)

@@ -134,10 +134,15 @@ class Cells:
         self._last[rows.at] = number  # only what was just written is read
         return bool((self._last.take(rows.at) != number).any())
 
-    def put(self, rows: Rows, h: Any, f: Any, who: Any) -> bool:
-        """Write rows (n), contents (2, n, cells), checking order; whether no two disagree."""
+    def put(self, rows: Rows, h: Any, f: Any, who: Any, checked: bool = False) -> bool:
+        """Write rows (n), contents (2, n, cells), checking order; whether no two disagree.
+
+        checked: that was done when the write was issued, and nobody came in between.
+        """
+        twice = self.twice(rows)
         if self.watch is not None and not self.unwatched:
-            self.check_write(rows, h, who)
+            apart = None if checked else self.check_write(rows, h, who)
+            self.watch.wrote(rows, who, apart, not twice)
         view = rows.of(self.h, self.g)
         for word, new in zip(view, h, strict=True):  # by far faster than both at once
             if word.shape[-1] == 1:
@@ -149,7 +154,7 @@ class Cells:
             rows.of(self.written, self.g)[rows.at] = True
         if self.lines is not None:
             rows.of(self.lines, self.g)[rows.at] = self.line
-        return not (self.twice(rows) and (view.take(rows.at, axis=1) != h).any())
+        return not (twice and (view.take(rows.at, axis=1) != h).any())
 
     # --- access --------------------------------------------------------------------------------
 
@@ -338,11 +343,14 @@ class Cells:
                                       "been waited for")
         self.watch.read(rows, whose)
 
-    def check_write(self, rows: Rows, h: Any, who: Any) -> None:
-        """Report a write that races with what others wrote, read or are copying."""
+    def check_write(self, rows: Rows, h: Any, who: Any) -> NDArray[np.bool_] | None:
+        """Report a write that races with what others wrote, read or are copying.
+
+        Returns the cells whose writers it is not ordered after.
+        """
         assert self.watch is not None
-        bad = self.watch.unordered_writes(rows, who)
-        if bad is not None and (bad & self._differs(rows, h)).any():
+        apart = self.watch.unordered_writes(rows, who)
+        if apart is not None and (apart & self._differs(rows, h)).any():
             self.report("race-write", f"two threads write different values to one byte of "
                                       f"{self.name} with no barrier in between")
         bad = self.watch.unordered_reads(rows, who)
@@ -357,13 +365,17 @@ class Cells:
                 self.report("race-overwrite",
                             f"{self.name} is overwritten while another thread may still "
                             "read it (no barrier in between)")
+        self._check_in_flight(rows)
+        return apart
+
+    def _check_in_flight(self, rows: Rows) -> None:
+        assert self.watch is not None
         if self.watch.on_its_way(rows):
             self.report("async-write", f"{self.name} is written where an asynchronous copy is on "
                                        "its way")
         if self.watch.being_read(rows):
             self.report("async-overwrite", f"{self.name} is written while a matrix step may still "
                                            "read it")
-        self.watch.wrote(rows, who)
 
     def _differs(self, rows: Rows, h: Any) -> NDArray[np.bool_]:
         return np.asarray((rows.of(self.h, self.g)[:, rows.at] != h).any(axis=0))
@@ -378,6 +390,7 @@ class Cells:
         if self.watch.unordered_reads(rows, who) is not None:
             self.report("race-overwrite", f"{self.name} is updated by an atomic while another "
                                           "thread may still read it")
+        self._check_in_flight(rows)
 
     def end_atomic(self, rows: Rows, kind: int) -> None:
         """Later accesses must be ordered after every thread's atomic."""

@@ -21,7 +21,8 @@ from checker.replay.operands import choose
 from checker.replay.suppose import supposed
 
 __all__ = ["ZERO_SQUARE", "Opened", "Tile", "all_null", "elements", "flat", "minus_zero",
-           "opened_step", "prepared", "products", "signless_zeros", "unflat", "where_null"]
+           "opened_step", "prepared", "products", "signless_zeros", "unflat", "unmoved_by_zeros",
+           "where_null"]
 
 Tile = tuple[U64, Facts]  # hashes (2, B, G, rows, cols) and facts (B, G, rows, cols) or int
 
@@ -181,14 +182,18 @@ def opened_step(model: StepModel, acc: tuple[U64, Facts], known: Opened | None, 
 
 
 def _first_null(acc: HF, total: U64, lanes: NDArray[np.bool_], out: HF) -> tuple[HF, U64]:
-    """In these lanes the accumulator with the null of this step; and that null's hash there."""
+    """In these lanes the accumulator with the null of this step; and that null's hash there.
+
+    Nobody else has seen the hashes of `out`: they are written to.
+    """
     (h, f), shape = acc, total.shape[1:]
     at = np.flatnonzero(lanes)
     few = np.broadcast_to(h, (2, *shape)).reshape(2, -1).take(at, axis=1)[:, None]
     facts = f if isinstance(f, int) else np.broadcast_to(f, shape).reshape(-1).take(at)[None]
     null = combine(key("null step"), total.reshape(2, -1).take(at, axis=1)[:, None])
     with_h, with_f = with_null((few, facts), (null, MNZ), True)
-    out_h, what = np.array(np.broadcast_to(out[0], (2, *shape))), np.zeros_like(total)
+    out_h, what = out[0], np.zeros_like(total)
+    assert out_h.shape == (2, *shape)
     out_f = np.array(np.broadcast_to(np.asarray(out[1], dtype=np.uint32), shape))
     for word in range(2):
         out_h[word].reshape(-1)[at], what[word].reshape(-1)[at] = with_h[word, 0], null[word, 0]
@@ -236,6 +241,11 @@ def _kept(model: StepModel, acc: tuple[U64, Facts], may: Facts) -> NDArray[np.bo
     if not model.keeps_accumulator:  # the step itself cuts or flushes all but a zero
         kept = kept & (np.asarray(f & CONC) != 0) & (h[1] == np.uint64(0))
     return np.asarray(kept)
+
+
+def unmoved_by_zeros(model: StepModel, acc: HF) -> bool:
+    """Whether a step whose products are all +0 * +0 leaves every accumulator as it is."""
+    return bool(_kept(model, acc, minus_zero(model, acc)).all())
 
 
 def _plain_step(model: StepModel, acc: tuple[U64, Facts], may: Facts, total: U64, none: Any

@@ -49,12 +49,16 @@ class Rows:
 
 @dataclass(slots=True)
 class _Access:
-    """Rows and who reached each; `only`: nobody else's access counts any longer."""
+    """Rows and who reached each; no row is there twice if `distinct`.
+
+    only: nobody else's access counts any longer.
+    """
 
     rows: Rows
     who: Codes
     seq: int
     only: bool = False
+    distinct: bool = False
     span: tuple[int, int] | None = None
 
 
@@ -130,9 +134,21 @@ class Watch:
 
     # --- what happens --------------------------------------------------------------------------
 
-    def wrote(self, rows: Rows, who: Codes) -> None:
-        """These write a row each."""
-        self._log(self.writes, self._flush_writes, _Access(rows, who, self.order.now))
+    def wrote(self, rows: Rows, who: Codes, apart: NDArray[np.bool_] | None = None,
+              distinct: bool = False) -> None:
+        """These write a row each; apart: cells whose writers before them they are not ordered with.
+
+        distinct: no row is there twice.
+        """
+        access = _Access(rows, who, self.order.now, False, distinct)
+        if apart is None:
+            self._log(self.writes, self._flush_writes, access)
+            return
+        row, cell = np.nonzero(apart)
+        old = rows.taken(self.writer, self.g)[row, cell]
+        self.writes.append(access)
+        self._flush_writes()
+        self._add(rows.of(self.writer, self.g), rows.at[row], cell, old)
 
     def read(self, rows: Rows, who: Codes) -> None:
         """These read a row each."""
@@ -223,7 +239,7 @@ class Watch:
         for one in self.writes:
             if not self._settled(one.seq):
                 self.last_write = one.seq
-                self._reach(one, self.writer, self.wseq)
+                self._reach(one, self.writer, self.wseq, None)
                 if self.atomic is not None:
                     one.rows.of(self.atomic, self.g)[one.rows.at] = 0
         self.writes.clear()
@@ -232,30 +248,33 @@ class Watch:
         for one in self.reads:
             if not self._settled(one.seq):
                 self.last_read = one.seq
-                self._reach(one, self.reader, self.rseq)
+                others = None if one.only else one.rows.taken(self.reader, self.g)
+                self._reach(one, self.reader, self.rseq, others)
         self.reads.clear()
 
-    def _reach(self, one: _Access, others: Codes, seqs: NDArray[np.int32]) -> None:
+    def _reach(self, one: _Access, codes: Codes, seqs: NDArray[np.int32],
+               old: NDArray[Any] | None) -> None:
         """Bring an access into the arrays.
 
-        It stands for those before it that it is ordered after; with others it is joined.
+        It stands for those before it that it is ordered after; with others (old) it is joined.
         """
         at, who = one.rows.at, one.who[:, None]
-        latest, codes = one.rows.of(seqs, self.g), one.rows.of(others, self.g)
-        old, old_seq = codes[at], latest[at]
-        latest[at], codes[at] = one.seq, who
-        if one.only:
-            return
+        latest, now = one.rows.of(seqs, self.g), one.rows.of(codes, self.g)
         lost = None
-        if not self.order.settled(old_seq, self.inside):
-            lost = ~self.order.knows(who, old, old_seq)
-        again = codes[at] != who  # several of this access reach one cell
-        if lost is not None and lost.any():
+        if old is not None:
+            seq = latest[at]
+            if not self.order.settled(seq, self.inside):
+                lost = ~self.order.knows(who, old, seq)
+        latest[at], now[at] = one.seq, who
+        if old is not None and lost is not None and lost.any():
             row, cell = np.nonzero(lost)
-            self._add(codes, at[row], cell, old[row, cell])
+            self._add(now, at[row], cell, old[row, cell])
+        if one.only or one.distinct:
+            return
+        again = now[at] != who  # several of this access reach one cell
         if again.any():
             row, cell = np.nonzero(again)
-            self._add(codes, at[row], cell, np.broadcast_to(who, again.shape)[row, cell])
+            self._add(now, at[row], cell, np.broadcast_to(who, again.shape)[row, cell])
 
     def _add(self, codes: Any, at: Index, cell: Index, who: Codes) -> None:
         """Join codes to those of cells, which may be there several times."""

@@ -157,6 +157,11 @@ CASES = {
         "cp.async.commit_group;\nld.shared.f32 %f2, [%r5];\n" + STORE, "async-read",
         "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.commit_group;\n"
         "cp.async.wait_all;\nld.shared.f32 %f2, [%r5];\n" + STORE),
+    "an-atomic-where-a-copy-is-on-its-way": (
+        "cp.async.ca.shared.global [%r5], [%rd4], 4;\nred.shared.add.u32 [%r5], 1;\n"
+        "cp.async.wait_all;\nld.shared.f32 %f2, [%r5];\n" + STORE, "async-write",
+        "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.wait_all;\n"
+        "red.shared.add.u32 [%r5], 1;\n" + BAR + "ld.shared.f32 %f2, [%r5];\n" + STORE),
     "async-one-group-left": (
         "cp.async.ca.shared.global [%r5], [%rd4], 4;\ncp.async.commit_group;\n"
         "cp.async.wait_group 1;\nld.shared.f32 %f2, [%r5];\n" + STORE, "async-read",
