@@ -63,8 +63,8 @@ class FloatMode:
     type: f16 bf16 f32 f64 (tf32 as a conversion target only).
     rnd: rn rz rm rp. denorm: keep | flush (inputs and result) | flush_in | flush_out; flushing
     keeps the sign. saturate: clamp to [0, 1], NaN to +0. relu: negative and NaN... per `nan`.
-    nan (min/max only): "num" (the other operand wins over a NaN), "nan" (a NaN propagates),
-    "ieee754_2008" (quiet the signalling NaN, AMD IEEE mode). xorsign_abs: PTX `.xorsign.abs`.
+    nan (min/max only): "num" (the other operand wins over a NaN), "nan" (a NaN propagates).
+    xorsign_abs: PTX `.xorsign.abs`.
     contract: the assembler below the text may fuse this with a neighbour (plain PTX `mul`/`add`).
     """
 

@@ -179,18 +179,9 @@ def _pick(smaller: bool, fmt: Format, nan: str, a: Bits, b: Bits) -> Bits:
     if nan == "nan":
         return np.where(nan_a | nan_b, canonical, out)
     out = np.where(nan_a, b, np.where(nan_b, a, out))
-    bad = nan_a & nan_b
-    if nan == "ieee754_2008":
-        bad = bad | _signals(fmt, a) | _signals(fmt, b)
-    elif nan != "num":
+    if nan != "num":
         raise ValueError(f"unknown NaN rule {nan!r}")
-    return np.where(bad, canonical, out)
-
-
-def _signals(fmt: Format, bits: Bits) -> NDArray[np.bool_]:
-    quiet = bits.dtype.type(1 << (fmt.man_bits - 1))
-    out: NDArray[np.bool_] = is_nan(fmt, bits) & ((bits & quiet) == 0)
-    return out
+    return np.where(nan_a & nan_b, canonical, out)
 
 
 def _order(fmt: Format, bits: Bits) -> Bits:

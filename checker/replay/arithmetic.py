@@ -23,7 +23,6 @@ from checker.replay.facts import (
     NOSUB,
     NULL,
     POISON,
-    QUIET,
     Facts,
     consts_of,
     facts_where,
@@ -77,7 +76,7 @@ def negate(x: HF, width: int) -> HF:
     h, f = x
     if isinstance(f, int) and f & CONC:
         return const_hash(h[1] ^ np.uint64(1 << (width - 1))), f
-    out: HF = (flip(h), (f & (POISON | NOSUB | QUIET | NULL)) | MNZ)
+    out: HF = (flip(h), (f & (POISON | NOSUB | NULL)) | MNZ)
     for outer, lanes, inner in pop_forms(x, "wide "):
         src, dst = outer.split()[1:]
         out = choose(lanes, widen(src, dst, negate(inner, NARROW_BITS.get(src, 8))), out)
@@ -96,7 +95,7 @@ def magnitude(x: HF, width: int) -> HF:
     h, f = x
     rep, _ = representative(h)
     out = push_form((combine(key("fabs"), rep), 0), _ABS,
-                    (f & (POISON | NOSUB | QUIET | NULL)) | NONNEG)
+                    (f & (POISON | NOSUB | NULL)) | NONNEG)
     for _, lanes, _inner in pop_forms(x, _ABS):
         out = choose(lanes, x, out)
     for outer, lanes, inner in pop_forms(x, "wide "):
@@ -148,7 +147,7 @@ def add(mode: FloatMode, a: HF, b: HF) -> HF:
 def _raw_add(mode: FloatMode, a: HF, b: HF) -> HF:
     k = key("fadd " + mode_key(mode))
     width = FLOAT_BITS[mode.type]
-    facts: Facts = QUIET | (NOSUB if mode.denorm == "flush" else 0) | _sign_facts(
+    facts: Facts = (NOSUB if mode.denorm == "flush" else 0) | _sign_facts(
         nonnegative(a, width) & nonnegative(b, width))
     infinite = is_const(a, _minus_infinity(mode)) | is_const(b, _minus_infinity(mode))
     if infinite is not False and not (mode.saturate or mode.relu):
@@ -232,7 +231,7 @@ def plus_zero(x: HF, lanes: Any, width: int) -> HF:
         may = may & ~lanes_n
     if not may.any():
         return h, f
-    wrapped = push_form((h, f), _NFORM, (f & (POISON | NOSUB | KEPT)) | QUIET)
+    wrapped = push_form((h, f), _NFORM, f & (POISON | NOSUB | KEPT))
     return choose(may, wrapped, (h, f))
 
 
@@ -249,7 +248,7 @@ def multiply(mode: FloatMode, a: HF, b: HF) -> HF:
     if mode.type in ("f16", "bf16") and mode.rnd == "rn" and plain(mode):
         return _through_single(multiply, mode, a, b)
     k = key("fmul " + mode_key(mode))
-    facts: Facts = QUIET | (NOSUB if mode.denorm == "flush" else 0)
+    facts: Facts = NOSUB if mode.denorm == "flush" else 0
     if mode.rnd not in ("rn", "rz") or mode.saturate or mode.relu or mode.xorsign_abs:
         return symmetric(k, a[0], b[0]), poison(a[1], b[1]) | facts | MNZ
     (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
@@ -366,7 +365,7 @@ def fma(mode: FloatMode, a: HF, b: HF, c: HF) -> HF:
     product = np.where(na ^ nb, flip(product), product)
     nonneg = nonnegative(c, width) & (
         nonnegative(a, width) & nonnegative(b, width) | _square(ra, rb, na ^ nb))
-    facts = QUIET | (NOSUB if mode.denorm == "flush" else 0) | _sign_facts(nonneg)
+    facts = (NOSUB if mode.denorm == "flush" else 0) | _sign_facts(nonneg)
     if not (mode.saturate or mode.relu):
         facts = facts | _endless_product(mode, a, b)
     out: HF = (combine(k, product, c[0]), poison(a[1], b[1], c[1]) | facts)
@@ -459,7 +458,7 @@ def divide(mode: FloatMode, a: HF, b: HF) -> HF:
     if mode.rnd in ("rn", "rz") and plain(mode):
         (ra, na), (rb, nb) = _unsign(a, width), _unsign(b, width)
         h = combine(key("fdiv " + mode_key(mode)), ra, rb)
-        out: HF = (np.where(na ^ nb, flip(h), h), poison(a[1], b[1]) | MNZ | QUIET)
+        out: HF = (np.where(na ^ nb, flip(h), h), poison(a[1], b[1]) | MNZ)
     else:
         out = generic("fdiv " + mode_key(mode), [a, b])
     known = known_lanes(b)
@@ -487,7 +486,7 @@ def approximate(attr: Approx, x: list[HF]) -> HF:
         x = [strip_plus_zero(x[0])[0]]
     if attr.fn not in _EXP2:
         return generic(name, x)
-    return generic(name, x, QUIET | NONNEG | ((x[0][1] & NEGINF) >> 1))
+    return generic(name, x, NONNEG | ((x[0][1] & NEGINF) >> 1))
 
 
 def _reciprocal(attr: Approx, x: HF) -> HF:

@@ -19,9 +19,7 @@ from checker.replay.facts import (
     CONC,
     HF,
     MNZ,
-    QUIET,
     Facts,
-    consts_of,
     form_name,
     forms_in,
     has_forms,
@@ -111,14 +109,9 @@ def minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
     out = _minmax(name, mode, a, b)
     if mode.xorsign_abs or mode.relu or mode.saturate:
         return out
-    if mode.denorm == "keep" and mode.nan in ("num", "nan"):
+    if mode.denorm == "keep":
         out = _zeros_outside(name, mode, a, b, out)
     for lanes, src, x, y in _narrow_pairs(a, b, mode.type):
-        if mode.nan == "ieee754_2008":
-            quiet = _both(_quiet(src, x), _quiet(src, y))
-            if quiet is False:
-                continue
-            lanes = lanes & quiet
         if mode.denorm == "keep" or src == "f16":
             narrow = minmax(name, FloatMode(src, nan=mode.nan), x, y)
             out = choose(lanes, convert(Conv(src, "f32"), narrow), out)
@@ -140,57 +133,21 @@ def _zeros_outside(name: str, mode: FloatMode, a: HF, b: HF, out: HF) -> HF:
     return choose(lanes, plus_zero(inner, lanes, width), out)
 
 
-def _quiet(type_name: str, x: HF) -> Any:
-    """Lanes that cannot hold a signalling NaN: True, False or a mask."""
-    f = x[1]
-    if isinstance(f, int) and not f & CONC:
-        return bool(f & QUIET)
-    fine = np.asarray((f & (QUIET | CONC)) != 0)
-    if type_name not in EXPONENTS:
-        return fine
-    man, exp = EXPONENTS[type_name]
-    inf = ((1 << exp) - 1) << man
-    consts = consts_of(x)
-    if consts is None or any(c & inf == inf and c & ((1 << man) - 1) and not c >> (man - 1) & 1
-                             for c in consts):
-        fine = fine & ~np.asarray(known_lanes(x))
-    return True if fine.all() else fine
-
-
-def _both(x: Any, y: Any) -> Any:
-    """Lanes in both of two answers that may be plain booleans."""
-    if x is False or y is False:
-        return False
-    return y if x is True else x if y is True else x & y
-
-
 def _minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
     """The set of what it picks from; known bits in the set are kept apart."""
     opkey = f"{name} {mode_key(mode)}"
     if mode.xorsign_abs or mode.relu or mode.saturate:
-        return symmetric(key(opkey), a[0], b[0]), poison(a[1], b[1]) | MNZ | QUIET
-    if mode.nan == "ieee754_2008":
-        quiet = _both(_quiet(mode.type, a), _quiet(mode.type, b))
-        if quiet is not True:
-            loud: HF = (symmetric(key(opkey), a[0], b[0]), poison(a[1], b[1]) | MNZ | QUIET)
-            same = (a[0] == b[0]).all(axis=0)
-            if same.any() and mode.denorm == "keep":  # x, a signalling NaN made quiet
-                loud = choose(same, (a[0], a[1] | QUIET), loud)
-            if quiet is False or not np.any(quiet):
-                return loud
-            return choose(quiet, _minmax(name, replace(mode, nan="num"), a, b), loud)
-        opkey = f"{name} {mode_key(replace(mode, nan='num'))}"
+        return symmetric(key(opkey), a[0], b[0]), poison(a[1], b[1]) | MNZ
     sum_a, const_a = _elements(opkey, a)
     sum_b, const_b = _elements(opkey, b)
     same_sum = sum_a == sum_b
     same_sum = same_sum[0] & same_sum[1]
     total = np.where(same_sum, sum_a, sum_a + sum_b)
-    facts: Facts = poison(a[1], b[1]) | ((a[1] | b[1]) & MNZ) | QUIET
+    facts: Facts = poison(a[1], b[1]) | ((a[1] | b[1]) & MNZ)
     if mode.type in FLOAT_BITS:
         width = FLOAT_BITS[mode.type]
         facts = (facts & NOT_MNZ) | may_be_minus_zero(a, width) | may_be_minus_zero(b, width)
-    out = _make_set(name, replace(mode, nan="num") if mode.nan == "ieee754_2008" else mode, opkey,
-                    total, [*const_a, *const_b], facts)
+    out = _make_set(name, mode, opkey, total, [*const_a, *const_b], facts)
     if mode.denorm != "keep" and not (mode.type in FLOAT_BITS and never_subnormal(
             a, FLOAT_BITS[mode.type]) and never_subnormal(b, FLOAT_BITS[mode.type])):
         return out  # max.ftz(x, x) is x flushed
@@ -391,7 +348,7 @@ def _select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
     rep, neg = representative(c[0])
     first, second = np.where(neg, y[0], x[0]), np.where(neg, x[0], y[0])
     h = combine_all(key(f"select {width}"), [rep, first, second])
-    facts: Facts = poison(c[1], x[1], y[1]) | ((x[1] | y[1]) & MNZ) | (x[1] & y[1] & QUIET)
+    facts: Facts = poison(c[1], x[1], y[1]) | ((x[1] | y[1]) & MNZ)
     facts = facts | (top_clear(x, width) & top_clear(y, width))
     if known_lanes(x) is not False or known_lanes(y) is not False:
         facts = facts | MNZ

@@ -18,7 +18,6 @@ from checker.replay.facts import (
     NOSUB,
     NULL,
     POISON,
-    QUIET,
     Facts,
     has_forms,
     known_lanes,
@@ -48,7 +47,7 @@ def convert(conv: Conv, x: HF) -> HF:
             conv.saturate or conv.relu or conv.denorm != "keep"):
         return x
     h_out, f_out = _convert_hash(conv, x)
-    out: HF = (h_out, f_out | QUIET)
+    out: HF = h_out, f_out
     if conv.dst == "tf32" and conv.src == "f32" and not (
             conv.saturate or conv.relu or conv.satfinite):  # which makes numbers of infinities
         for outer, lanes, _inner in pop_forms(x, "wide "):
@@ -78,7 +77,7 @@ def _convert_hash(conv: Conv, x: HF) -> HF:
         return widen(conv.src, conv.dst, x)
     number = conv.src[0] in "us" and conv.src[1:].isdigit()
     out: HF = (combine(key("fcvt " + _conv_key(conv)), h),
-               poison(f) | QUIET | (0 if number else _kept(conv, f)))
+               poison(f) | (0 if number else _kept(conv, f)))
     if plain and conv.dst in ("f32", "f64") and (
             number or (conv.src == conv.dst and conv.rnd in INTEGRAL)):
         return push_form((out[0], 0), WHOLE, out[1])
@@ -112,7 +111,7 @@ def _no_flush(conv: Conv) -> bool:
 def widen(src: str, dst: str, x: HF) -> HF:
     """An exact widening; of a widening: one widening."""
     nosub = NOSUB if src in EXACT_PRODUCT and dst == "f32" else 0
-    out = push_form(x, f"wide {src} {dst}", (x[1] & (POISON | MNZ | QUIET | NONNEG | KEPT)) | nosub)
+    out = push_form(x, f"wide {src} {dst}", (x[1] & (POISON | MNZ | NONNEG | KEPT)) | nosub)
     for outer, lanes, inner in pop_forms(x, "wide "):
         narrow, middle = outer.split()[1:]
         if middle == src:

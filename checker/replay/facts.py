@@ -18,7 +18,7 @@ from checker.replay.hashing import U64, key
 
 __all__ = [
     "CLEAR", "CONC", "EXCH", "FORM_SHIFT", "Facts", "HF", "KEPT", "LOW", "MNZ", "Mask", "NEGINF",
-    "NONNEG", "NOSUB", "NULL", "OPQ", "PENDING", "POISON", "QUIET", "UNDEF", "WIDE_BF16",
+    "NONNEG", "NOSUB", "NULL", "OPQ", "PENDING", "POISON", "UNDEF", "WIDE_BF16",
     "conc_mask", "consts_of", "facts_where", "forget", "form_id", "form_inner", "form_key",
     "form_name", "forms_in", "has_forms", "known_lanes", "kinds", "memo", "pop_forms",
     "push_form", "seen", "settled", "top_clear",
@@ -27,7 +27,7 @@ __all__ = [
 Mask = NDArray[np.bool_]
 Facts = Any  # an int where uniform, else NDArray[np.uint32] of lane shape
 
-UNDEF, OPQ, CONC, MNZ, NOSUB, QUIET, PENDING, EXCH = 1, 2, 4, 8, 16, 32, 64, 128
+UNDEF, OPQ, CONC, MNZ, NOSUB, PENDING, EXCH = 1, 2, 4, 8, 16, 32, 64
 NONNEG = 256  # the sign bit is clear, a NaN aside
 NULL = 512  # a zero of either sign, or a NaN
 NEGINF = 1024  # minus infinity or a NaN
@@ -111,7 +111,7 @@ def pop_forms(x: HF, prefix: str) -> list[tuple[str, Mask, HF]]:
         if form and _FORMS[form][0].startswith(prefix):
             found.setdefault(_FORMS[form][0], []).append(form)
     for outer, forms in found.items():
-        low = f & (POISON | MNZ | QUIET | KEPT | (NONNEG if outer.startswith("wide ") else 0))
+        low = f & (POISON | MNZ | KEPT | (NONNEG if outer.startswith("wide ") else 0))
         if isinstance(f, int):
             inner: Facts = low | _FORMS[forms[0]][1] << FORM_SHIFT
             out.append((outer, np.ones((1, 1), dtype=bool), (h - form_key(outer), inner)))

@@ -21,7 +21,6 @@ from checker.replay.facts import (
     NOSUB,
     NULL,
     POISON,
-    QUIET,
     form_id,
     form_name,
     forms_in,
@@ -53,7 +52,7 @@ def with_null(x: HF, z: HF, lanes: NDArray[np.bool_] | bool) -> HF:
     _SUMS.record(out, [h[0], h[1], f, zh[0], zh[1]], lanes)
     known = f & CONC if not seen(f) & CONC else np.where(h[1] == 0, np.uint32(0), f & CONC)
     zero = (f | known << 1) & zf & MNZ  # both may be -0
-    facts = f & (POISON | NOSUB | NONNEG) | zero | QUIET | zf & POISON
+    facts = f & (POISON | NOSUB | NONNEG) | zero | zf & POISON
     return out, facts | form_id(_WITH) << FORM_SHIFT
 
 

@@ -18,7 +18,6 @@ from checker.replay.facts import (
     NONNEG,
     NOSUB,
     POISON,
-    QUIET,
     Facts,
     consts_of,
     facts_where,
@@ -114,7 +113,7 @@ def one(type_name: str) -> Conc:
     return const(ONE[type_name], FLOAT_BITS[type_name])
 
 
-def generic(name: str, operands: list[HF], facts: int = MNZ | QUIET) -> HF:
+def generic(name: str, operands: list[HF], facts: int = MNZ) -> HF:
     """An operation without identities."""
     return combine_all(key(name), [h for h, _ in operands]), (
         poison(*(f for _, f in operands)) | facts)

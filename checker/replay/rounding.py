@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from checker.arith.steps import StepModel
 from checker.core import Conv
 from checker.replay import identities as ids
-from checker.replay.facts import CONC, HF, MNZ, NULL, POISON, QUIET, Facts, memo, seen
+from checker.replay.facts import CONC, HF, MNZ, NULL, POISON, Facts, memo, seen
 from checker.replay.hashing import U64, combine, key
 from checker.replay.nulls import open_null, with_null
 from checker.replay.operands import choose
@@ -253,12 +253,12 @@ def _plain_step(model: StepModel, acc: tuple[U64, Facts], may: Facts, total: U64
     """The step's hash; lanes of `none` keep their accumulator where it is not -0: which ones."""
     h, f = acc
     out = combine(key(f"mma step {model.id}"), h, total)
-    facts: Facts = may | QUIET
+    facts: Facts = may
     if none is not None:
         skip = none & _kept(model, acc, may)
         if skip.any():
             out = np.where(skip, h, out)
             facts = np.where(skip, np.uint32(f) if isinstance(f, int) else f,
-                             np.uint32(may | QUIET) if isinstance(may, int) else may | QUIET)
+                             np.uint32(may) if isinstance(may, int) else may)
             return (out, facts), skip
     return (out, facts), None

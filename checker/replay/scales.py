@@ -20,7 +20,6 @@ from checker.replay.facts import (
     FORM_SHIFT,
     HF,
     MNZ,
-    QUIET,
     form_id,
     form_key,
     pop_forms,
@@ -95,7 +94,7 @@ class Scales:
         for x in (a, b):
             for bits in _OWN:
                 exact = exact & ~np.asarray(is_const(x, bits))
-        low = poison(a[1], b[1]) | QUIET | MNZ
+        low = poison(a[1], b[1]) | MNZ
         made = choose(pure_b, self._scaled(mode, a, sum_b, low), self._scaled(mode, b, sum_a, low))
         both = pure_a & pure_b
         if both.any():
@@ -110,7 +109,7 @@ class Scales:
         if exact is False or not exact.any():
             return out
         made: HF = (combine(key(f"fexactadd {mode_key(mode)}"), product[0], c[0]),
-                    poison(a[1], b[1], c[1]) | QUIET | MNZ)
+                    poison(a[1], b[1], c[1]) | MNZ)
         minus_zero = is_const(c, _SIGN)
         if minus_zero is not False:
             made = choose(minus_zero, product, made)

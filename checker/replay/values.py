@@ -20,7 +20,6 @@ from checker.replay.facts import (
     HF,
     MNZ,
     POISON,
-    QUIET,
     UNDEF,
     WIDE_BF16,
     Facts,
@@ -104,7 +103,7 @@ WHOLES = Ledger(1)  # facts of values that were cut, by their hash: for when the
 
 
 def _remember_whole(v: Hash) -> None:
-    telling = np.asarray((v.f ^ MNZ) & ~np.uint32(POISON | QUIET | CONC)) != 0
+    telling = np.asarray((v.f ^ MNZ) & ~np.uint32(POISON | CONC)) != 0
     if telling.any():
         WHOLES.record(v.h, [v.f & ~np.uint32(POISON)], telling & (np.asarray(v.f & CONC) == 0))
 
