@@ -17,11 +17,13 @@ import xxhash
 from checker.assume import Block, assumed, positions, sized
 from checker.contract import contract
 from checker.core import Program
+from checker.errors import InputError
 from checker.launch import Launch
 from checker.lower import kernel_names, lower
 from checker.parse import parse
 from checker.replay import ReplayResult
 from checker.results import Reason, Signature
+from checker.syntax import Module
 from checker.tree.result import WalkResult
 from checker.tree.text import normalised_text
 from checker.walk import walk
@@ -40,8 +42,16 @@ SAME_PROGRAM = frozenset({"same-program", "same-grid", "same-block"})
 
 LaunchFacts = Launch | Mapping[str, Any]
 
-# One text may have hundreds of kernels, and is asked about each of them by itself.
-_parsed = lru_cache(maxsize=2)(parse)
+# One text may have thousands of kernels, and is asked about each of them by itself.
+_parse = lru_cache(maxsize=2)(parse)
+
+
+def _parsed(text: str, isa: str | None, file: str) -> Module:
+    """Return the Module of a text, read once under whichever names its kernels are asked about."""
+    try:
+        return _parse(text, isa=isa)
+    except InputError as error:
+        raise InputError([replace(d, file=file) for d in error.diagnostics]) from None
 
 
 def launch_of(facts: LaunchFacts | None) -> Launch | None:
@@ -51,13 +61,13 @@ def launch_of(facts: LaunchFacts | None) -> Launch | None:
 
 def kernels_in(text: str, *, isa: str | None = None, file: str = "<text>") -> tuple[str, ...]:
     """Return the names of the kernels (entries) in a text."""
-    return kernel_names(_parsed(text, isa=isa, file=file), file=file)
+    return kernel_names(_parsed(text, isa, file), file=file)
 
 
 def program_of(text: str, *, isa: str | None = None, kernel: str | None = None,
                assume: Sequence[str] = (), file: str = "<text>") -> Program:
     """Return the core program of one kernel, as the engines run it; assume: `checker.assume`."""
-    program = contract(lower(_parsed(text, isa=isa, file=file), kernel, file=file))
+    program = contract(lower(_parsed(text, isa, file), kernel, file=file))
     return assumed(program, assume)
 
 

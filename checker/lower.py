@@ -22,14 +22,15 @@ def kernel_names(module: Module, *, file: str = "<text>") -> tuple[str, ...]:
     Raises InputError where a name has two bodies: no assembler takes that, and which of them a
     question is about would be a guess.
     """
-    defined = [f for f in module.functions if ".prototype" not in f.attributes]
-    first = {f.name: f for f in reversed(defined)}
-    twice = [f for f in defined if first[f.name] is not f]
-    if twice:
+    _refuse_twice(module, file)
+    return tuple(f.name for f in module.bodies.values() if f.is_entry)
+
+
+def _refuse_twice(module: Module, file: str) -> None:
+    if module.twice:
         raise InputError([
             Diagnostic(f"`{f.name}` is defined twice in this text", f.span,
-                       "cut the text where the second copy begins", file) for f in twice])
-    return tuple(f.name for f in defined if f.is_entry)
+                       "cut the text where the second copy begins", file) for f in module.twice])
 
 
 def lower(module: Module, kernel: str | None = None, *, file: str = "<text>") -> Program:
@@ -38,19 +39,24 @@ def lower(module: Module, kernel: str | None = None, *, file: str = "<text>") ->
     Raises UsageError for a missing or unknown kernel name, InputError for text without a kernel and
     for text that no assembler would accept (an undefined label, say).
     """
+    found = None if kernel is None or module.twice else module.bodies.get(kernel)
+    name = found.name if found is not None and found.is_entry else _chosen(module, kernel, file)
+    if module.isa == "ptx":
+        from checker.ptx.lower import lower_ptx
+        return lower_ptx(module, name, file=file)
+    from checker.gcn.lower import lower_gcn
+    return lower_gcn(module, name, file=file)
+
+
+def _chosen(module: Module, kernel: str | None, file: str) -> str:
+    """Return the name of the only kernel where none is named; refuse any other choice."""
     names = kernel_names(module, file=file)
     if not names:
         raise InputError([Diagnostic("the text has no kernel (entry function)", Span(1, 1),
                                      _NO_KERNEL[module.isa], file)])
-    if kernel is None:
-        if len(names) > 1:
-            raise UsageError(f"{file}: the text has {len(names)} kernels, name one: "
-                             + ", ".join(names[:20]))
-        kernel = names[0]
-    elif kernel not in names:
+    if kernel is not None:
         raise UsageError(f"{file}: no kernel {kernel!r}; the text has: {', '.join(names[:20])}")
-    if module.isa == "ptx":
-        from checker.ptx.lower import lower_ptx
-        return lower_ptx(module, kernel, file=file)
-    from checker.gcn.lower import lower_gcn
-    return lower_gcn(module, kernel, file=file)
+    if len(names) > 1:
+        raise UsageError(f"{file}: the text has {len(names)} kernels, name one: "
+                         + ", ".join(names[:20]))
+    return names[0]

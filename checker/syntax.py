@@ -192,7 +192,11 @@ class Function:
 
 @record
 class Module:
-    """A whole text: target, functions, module-level variables, number of lines."""
+    """A whole text: target, functions, module-level variables, number of lines.
+
+    bodies: the functions that have one, by name, in text order; twice: those whose name was taken.
+    Found once: a text may have thousands of kernels, each of which is lowered by itself.
+    """
 
     isa: str
     target: str
@@ -201,3 +205,12 @@ class Module:
     variables: tuple[Variable, ...]
     lines: int
     directives: tuple[Directive, ...] = field(default=())
+    bodies: dict[str, Function] = field(init=False, repr=False, compare=False)
+    twice: tuple[Function, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        defined = [f for f in self.functions if ".prototype" not in f.attributes]
+        bodies = {f.name: f for f in reversed(defined)}
+        twice = tuple(f for f in defined if bodies[f.name] is not f)
+        object.__setattr__(self, "bodies", {f.name: f for f in defined if bodies[f.name] is f})
+        object.__setattr__(self, "twice", twice)

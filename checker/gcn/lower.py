@@ -542,16 +542,12 @@ def lower_gcn(module: Module, kernel: str | None = None, *, file: str = "<text>"
 
     Raises UsageError if the kernel does not exist or the choice is open.
     """
+    if kernel is not None and kernel in module.bodies:
+        return Lowering(module, module.bodies[kernel], file).program()
     entries = [f for f in module.functions if f.is_entry] or list(module.functions)
-    if kernel is None:
-        if len(entries) != 1:
-            names = ", ".join(f.name for f in entries)
-            raise UsageError(f"the text has {len(entries)} kernels; choose one of: {names}")
-        chosen = entries[0]
-    else:
-        found = [f for f in entries if f.name == kernel]
-        if not found:
-            names = ", ".join(f.name for f in entries)
-            raise UsageError(f"no kernel `{kernel}` in the text; it has: {names}")
-        chosen = found[0]
-    return Lowering(module, chosen, file).program()
+    names = ", ".join(f.name for f in entries)
+    if kernel is not None:
+        raise UsageError(f"no kernel `{kernel}` in the text; it has: {names}")
+    if len(entries) != 1:
+        raise UsageError(f"the text has {len(entries)} kernels; choose one of: {names}")
+    return Lowering(module, entries[0], file).program()

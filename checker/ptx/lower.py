@@ -119,7 +119,7 @@ class _Lowering:
 
     def __init__(self, module: Module, kernel: str, file: str) -> None:
         self.module, self.file = module, file
-        self.functions = {f.name: f for f in module.functions if ".prototype" not in f.attributes}
+        self.functions = module.bodies
         self.kernel = self.functions[kernel]
         self.target = target_of(module.target)
         self.widths: list[int] = []
