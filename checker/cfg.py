@@ -7,11 +7,8 @@ divergent lanes needs to reconverge. All traversals are iterative.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-
-import networkx as nx
 
 from checker.core import Op, Program
 
@@ -96,84 +93,9 @@ def build_cfg(program: Program) -> Cfg:
 def _shape(successors: tuple[tuple[int, ...], ...]
            ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Loop, ...]]:
     """Post-dominators, order and loops, which depend on nothing else: many kernels share them."""
+    # the graph library takes longer to load than most kernels to sign, and many need none of this
+    from checker.graphs import loops_of, order_of, postdominators
     end = len(successors)
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(end + 1))
-    graph.add_edges_from((b, s) for b, after in enumerate(successors) for s in after)
-    return _postdom(graph, end), _order(graph, end), _loops(graph, end)
-
-
-def _postdom(graph: nx.DiGraph, end: int) -> tuple[int, ...]:
-    """Immediate post-dominators; blocks that never reach the end get the end."""
-    reverse = graph.reverse(copy=True)
-    reach = nx.descendants(reverse, end)
-    for node in graph:
-        if node not in reach and node != end and not any(s in reach for s in graph[node]):
-            reverse.add_edge(end, node)
-    found = nx.immediate_dominators(reverse, end)
-    return tuple(found.get(n, end) if n != end else end for n in range(end + 1))
-
-
-def _order(graph: nx.DiGraph, end: int) -> tuple[int, ...]:
-    """Position of each block: strongly connected parts in topological order, then inside them."""
-    position = [0] * (end + 1)
-    counter = 0
-    work: list[tuple[list[int], int | None]] = [(list(graph), None)]
-    while work:
-        nodes, header = work.pop()
-        sub = nx.DiGraph(graph.subgraph(nodes))
-        if header is not None:
-            position[header] = counter
-            counter += 1
-            sub.remove_node(header)
-        parts = nx.condensation(sub) if len(sub) else nx.DiGraph()
-        todo: list[tuple[list[int], int | None]] = []
-        for part in nx.lexicographical_topological_sort(
-                parts, key=lambda c: min(parts.nodes[c]["members"])):
-            members = sorted(parts.nodes[part]["members"])
-            if len(members) == 1 and not sub.has_edge(members[0], members[0]):
-                todo.append((members, members[0]))
-            else:
-                todo.append((members, _entry(graph, members)))
-        work += reversed(todo)
-    return tuple(position)
-
-
-def _entry(graph: nx.DiGraph, members: Iterable[int]) -> int:
-    inside = set(members)
-    for node in sorted(inside):
-        if any(p not in inside for p in graph.predecessors(node)):
-            return node
-    return min(inside)
-
-
-def _loops(graph: nx.DiGraph, end: int) -> tuple[Loop, ...]:
-    if 0 not in graph or end == 0:
-        return ()
-    reachable = graph.subgraph({0} | nx.descendants(graph, 0))
-    idom = nx.immediate_dominators(reachable, 0)
-    latches: dict[int, list[int]] = {}
-    for tail, head in reachable.edges:
-        if _dominates(idom, head, tail):
-            latches.setdefault(head, []).append(tail)
-    found = {}
-    for head, tails in latches.items():
-        body, work = {head}, list(tails)
-        while work:
-            node = work.pop()
-            if node not in body:
-                body.add(node)
-                work += reachable.predecessors(node)
-        found[head] = frozenset(body)
-    loops = [Loop(h, b, tuple(sorted(latches[h])), sum(h in other for other in found.values()))
-             for h, b in found.items()]
-    return tuple(sorted(loops, key=lambda loop: (loop.depth, loop.header)))
-
-
-def _dominates(idom: dict[int, int], a: int, b: int) -> bool:
-    while b != a:
-        up = idom.get(b, b)
-        if up == b or up is None:
-            return False
-        b = up
-    return True
+    edges = [(b, s) for b, after in enumerate(successors) for s in after]
+    found = [Loop(*loop) for loop in loops_of(edges, end)]
+    return postdominators(edges, end), order_of(edges, end), tuple(found)

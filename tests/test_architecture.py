@@ -22,6 +22,7 @@ RANKS: list[tuple[str, int]] = [
     ("checker.premises", 3),
     ("checker.knobs", 3),
     ("checker.shapes", 3),
+    ("checker.graphs", 3),
     ("checker.ptx", 4),
     ("checker.gcn", 4),
     ("checker.parse", 5),
