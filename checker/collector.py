@@ -1,6 +1,6 @@
-"""The interpreter's cycle collector, paused while one kernel is replayed.
+"""The interpreter's cycle collector, paused while one kernel is walked or replayed.
 
-Reading and replaying a kernel makes hundreds of thousands of small objects that die by their
+Reading a kernel and running it makes hundreds of thousands of small objects that die by their
 reference count; looking through them, and through whatever else is loaded, again and again took a
 sixth of the time. The few that are left in cycles go with the first collection afterwards.
 """

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.core import FloatMode
-from checker.tree.arrays import is_number
+from checker.tree.arrays import every, is_number, some
 from checker.tree.hashing import Hash
 from checker.tree.logic import Logic
 from checker.tree.nodes import Node, parameter_name
@@ -219,7 +219,7 @@ def _alike(rewriter: Rewriter, fold: Fold, chain: list[Node], m: int, ratio: int
 
 
 def _same(one: Hash, two: Hash) -> bool:
-    return one is two or bool((one == two).all())
+    return one is two or every(one == two)
 
 
 class _Beyond:
@@ -344,10 +344,10 @@ class _Beyond:
         if p.op == "or":
             return all(self._fails(q, j, lanes) for q in p.args)
         if p.op == "lanes" and p.table is not None:
-            return not bool(p.table[lanes].any())
+            return not some(p.table[lanes])
         told = self._told(p)
         if told is not None:
-            return not bool((told[lanes] if isinstance(told, np.ndarray) else told).any())
+            return not some(told[lanes] if isinstance(told, np.ndarray) else told)
         if p.op != "ge0" or p.poly is None:
             return False
         if (p, j) not in self.gaps:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from checker.tree.arrays import greatest, places
+
 __all__ = ["Contexts", "each_once"]
 
 Numbers = npt.NDArray[np.int64]
@@ -26,12 +28,13 @@ def each_once(*lists: Numbers) -> Numbers:
     lists = tuple(x.ravel() for x in lists if x.size)
     if not lists:
         return np.zeros(0, dtype=np.int64)
-    top = max(int(x.max()) for x in lists) + 1
+    top = max(greatest(x) for x in lists) + 1
     if top <= 4096 + 16 * sum(len(x) for x in lists):
         flags = np.zeros(top, dtype=bool)
         for x in lists:
             flags[x] = True
-        return np.flatnonzero(flags)
+        found: Numbers = places(flags)
+        return found
     ranked = np.sort(np.concatenate(lists))
     fresh = np.ones(len(ranked), dtype=bool)
     np.not_equal(ranked[1:], ranked[:-1], out=fresh[1:])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.arrays import every, is_number, some
+from checker.tree.arrays import every, greatest, is_number, some
 from checker.tree.hashing import Hash, finish, hash_ints, key, mix, ordered
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import (
@@ -241,7 +241,7 @@ def _bounds(found: Terms) -> tuple[Any, Any] | None:
                 return None
             a, b = a * atom.low, b * atom.high
         times = common // den
-        size = int(np.abs(c).max()) if isinstance(c, np.ndarray) else abs(c)
+        size = greatest(np.abs(c)) if isinstance(c, np.ndarray) else abs(c)
         total += size * times * max(abs(a), abs(b))
         if total >= 1 << 62:
             return None
@@ -431,7 +431,7 @@ def _in_elements(scope: Scope, poly: Poly, found: Terms) -> Terms:
     pivot = scope.rewriter.coordinates[held[0][0]]
     out: Terms = {}
     for mono, (c, den) in found.items():
-        size = int(np.abs(c).max()) if isinstance(c, np.ndarray) else abs(c)
+        size = greatest(np.abs(c)) if isinstance(c, np.ndarray) else abs(c)
         whole = 1 if mono in ((), held[0]) else times  # a counter may stand for a fraction of one
         if size * times >= 1 << 61 or np.any(c * times % (den * whole)):
             return found
@@ -439,7 +439,7 @@ def _in_elements(scope: Scope, poly: Poly, found: Terms) -> Terms:
     literal = out.pop((), (0, 1))[0]
     tile, offset = pivot.scale, np.asarray(scope.rewriter.offset(pivot, scope), dtype=np.int64)
     if isinstance(poly.const, np.ndarray) or pivot.others \
-            or bool(((offset < 0) | (offset >= tile)).any()) or any(
+            or some((offset < 0) | (offset >= tile)) or any(
                 isinstance(c, np.ndarray) or c % tile or not _whole(m)
                 for m, (c, _den) in out.items() if m != held[0]):
         tile, offset = times, np.zeros(1, dtype=np.int64)
@@ -841,7 +841,7 @@ class _Substitution:
         half = 1 << (width - 1)
         low, high = (-half, half) if atom.op == "sext" else (0, 2 * half)
         bounds = _bounds(found)
-        if bounds is not None and bool((bounds[0] >= low).all() & (bounds[1] < high).all()):
+        if bounds is not None and every((bounds[0] >= low).all() & (bounds[1] < high)):
             return found
         return {(self.casts.node_of(atom.op, width, atom.poly, found),): (1, 1)}
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import xxhash
 
 from checker.tree import evaluate
-from checker.tree.arrays import every, some
+from checker.tree.arrays import every, places, some
 from checker.tree.chains import one_steps
 from checker.tree.contexts import each_once
 from checker.tree.groups import Groups, groups_of
@@ -152,7 +152,7 @@ class Body:
     def places(self, lane: Any, number: Any) -> npt.NDArray[np.int64]:
         """Return where pairs stand among this body's."""
         wanted = number * self.rewriter.lanes + lane
-        found: npt.NDArray[np.int64] = np.searchsorted(self.keys, wanted)
+        found: npt.NDArray[np.int64] = self.keys.searchsorted(wanted)
         return found
 
     def scope(self, lane: Any, number: Any, whole: bool = False) -> BodyScope:
@@ -225,7 +225,7 @@ class Body:
         found: dict[tuple[int, int], tuple[int, int]] = {}
         for i, p in enumerate(self.fold.phis):
             h = np.broadcast_to(self.memo[p][0], (2, len(self.keys)))
-            for pair in np.flatnonzero(self.groups.states[i] >= 0).tolist():
+            for pair in places(self.groups.states[i] >= 0).tolist():
                 found.setdefault((int(h[0, pair]), int(h[1, pair])), (i, pair))
         return [found[h] for h in sorted(found)]
 

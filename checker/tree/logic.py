@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from checker.tree.arrays import every
+from checker.tree.arrays import every, greatest, some
 from checker.tree.nodes import Forest, Node
 from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.values import Value, Values, unsigned
@@ -121,8 +122,9 @@ class Logic:
         forest = self.forest
         if poly.is_const:
             c = poly.const
-            values = c if isinstance(c, np.ndarray) else np.array([min(max(c, -1), 0)])
-            return forest.lanes_node(np.broadcast_to(values >= 0, (forest.lanes,)).copy())
+            if isinstance(c, np.ndarray):
+                return forest.lanes_node(c >= 0)
+            return forest.true if c >= 0 else forest.false
         bounds = poly.range()
         if bounds is not None:
             if bounds[0] >= 0:
@@ -130,7 +132,7 @@ class Logic:
             if bounds[1] < 0:
                 return forest.false
         g = _content(poly)
-        if isinstance(poly.const, np.ndarray) and bool((poly.const % g).any()) and any(
+        if isinstance(poly.const, np.ndarray) and some(poly.const % g) and any(
                 a.deps & forest.grid_bits for m in poly.terms for a in m):
             g = 1  # where in its tile a lane's element lies is not lost: tiles of any size drop out
         terms: dict[Any, Any] = {m: _div(c, g) for m, c in poly.terms.items() if m}
@@ -381,11 +383,9 @@ class Logic:
                 out.append(members[0])
                 continue
             polys = [m.poly for m in members if m.poly is not None]
-            consts = [np.broadcast_to(p.const, (self.forest.lanes,)) for p in polys]
             pick = np.minimum if op == "and" else np.maximum
-            best = consts[0].astype(np.int64)
-            for c in consts[1:]:
-                best = pick(best, c.astype(np.int64))
+            best = reduce(pick, [p.const for p in polys])
+            best = best if isinstance(best, np.ndarray) else int(best)
             base = Poly(0, {m: c for m, c in polys[0].terms.items() if m})
             out.append(self.at_least_zero(base.add(constant(0, best))))
         return out
@@ -488,7 +488,7 @@ def _is_start(mono: tuple[Node, ...]) -> bool:
 
 
 def _size(c: Any) -> int:
-    return int(np.abs(c).max()) if isinstance(c, np.ndarray) else abs(c)
+    return greatest(np.abs(c)) if isinstance(c, np.ndarray) else abs(c)
 
 
 def _content(poly: Poly) -> int:

@@ -66,7 +66,7 @@ class Node:
     to iterations of a loop that are compared by structure alone.
     """
 
-    __slots__ = ("_h", "args", "attr", "aux", "deps", "extra", "high", "kids", "low",
+    __slots__ = ("_finished", "_h", "args", "attr", "aux", "deps", "extra", "high", "kids", "low",
                  "may_neg_zero", "op", "poly", "serial", "site", "table", "tainted", "width")
 
     op: str
@@ -77,6 +77,7 @@ class Node:
     table: npt.NDArray[Any] | None
     extra: Any
     _h: Hash | None
+    _finished: Hash | None
     aux: Hash | None
     deps: int
     low: int | None
@@ -97,7 +98,14 @@ class Node:
 
     @h.setter
     def h(self, h: Hash) -> None:
-        self._h = h
+        self._h, self._finished = h, None
+
+    @property
+    def finished(self) -> Hash:
+        """The hash as a factor of products: sums that a node stands in ask for it again."""
+        if self._finished is None:
+            self._finished = finish(self.h)
+        return self._finished
 
     @property
     def uniform(self) -> bool:
@@ -145,7 +153,7 @@ def _choose(table: npt.NDArray[Any], options: list[Hash]) -> Hash:
     return every_option.reshape(2, -1).take(at, axis=1)
 
 
-def hash_poly(poly: Poly, h_of: Callable[[Node], Hash]) -> Hash:
+def hash_poly(poly: Poly) -> Hash:
     """Hash a polynomial in each lane; terms that are zero in a lane do not count there."""
     total: Hash = np.zeros((2, 1), dtype=np.uint64)
     for mono, c in poly.terms.items():
@@ -153,7 +161,7 @@ def hash_poly(poly: Poly, h_of: Callable[[Node], Hash]) -> Hash:
         if mono:
             tag = key("mono")
             for atom in mono:
-                tag = tag + finish(h_of(atom))
+                tag = tag + atom.finished
         term = hash_ints(tag, c)
         if isinstance(c, np.ndarray):
             term = np.where(c == 0, np.uint64(0), term)
@@ -183,7 +191,7 @@ class _Base:
         return node.h
 
     def poly_hash(self, poly: Poly) -> Hash:
-        return hash_poly(poly, self.of)
+        return hash_poly(poly)
 
 
 def choose(count: int, options: list[tuple[Any, Hash]]) -> Hash:
@@ -448,7 +456,7 @@ class Forest:
         node.op, node.attr, node.width, node.args = op, attr, width, args
         node.poly, node.table, node.extra, node.aux = poly, table, extra, None
         if h is None and _hashed_late(op, args):
-            node._h = None
+            node._h = node._finished = None
         else:
             if h is None:
                 h, node.aux = _hash_made(node)
@@ -497,10 +505,10 @@ class Forest:
             if node.op == "krow":  # whole rows alike
                 rows = _row(node)
                 place = np.arange(rows.shape[1], dtype=np.int64)
-                whole = hash_ints(h, np.repeat(place, rows.shape[2])).reshape(rows.shape)
+                whole = hash_ints(h, place.repeat(rows.shape[2])).reshape(rows.shape)
                 h = whole.sum(axis=1, dtype=np.uint64)
             self.alike[node] = None
-            order = np.argsort(h[0], kind="stable")
+            order = h[0].argsort(kind="stable")
             ranked = h[0][order]
             fresh = np.ones(len(ranked), dtype=bool)
             np.not_equal(ranked[1:], ranked[:-1], out=fresh[1:])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.arrays import every
+from checker.tree.arrays import every, greatest, least
 
 if TYPE_CHECKING:
     from checker.tree.nodes import Node
@@ -58,7 +58,7 @@ def _int64(c: int) -> np.int64:
 
 def _bound(c: Coef) -> int:
     if isinstance(c, np.ndarray):
-        return max(abs(int(c.min())), abs(int(c.max())))
+        return max(abs(least(c)), abs(greatest(c)))
     return abs(int(c))
 
 
@@ -98,11 +98,12 @@ def is_zero(c: Coef) -> bool:
 class Poly:
     """An integer modulo 2**width (width 0: exact) as {monomial: coefficient}; immutable."""
 
-    __slots__ = ("terms", "width")
+    __slots__ = ("named", "terms", "width")
 
     def __init__(self, width: int, terms: dict[Mono, Coef]) -> None:
         self.width = width
         self.terms = terms
+        self.named: Any = None  # its name, once somebody asked for it
 
     # -- questions
     @property
@@ -149,9 +150,11 @@ class Poly:
 
     def name(self) -> Any:
         """Return a hashable identity by the atoms themselves, whatever the order of terms."""
-        return self.width, frozenset(
-            (mono, c.tobytes() if isinstance(c, np.ndarray) else c)
-            for mono, c in self.terms.items())
+        if self.named is None:
+            self.named = self.width, frozenset([
+                (mono, c.tobytes() if isinstance(c, np.ndarray) else c)
+                for mono, c in self.terms.items()])
+        return self.named
 
     def same(self, other: Poly) -> bool:
         """Tell whether two polynomials are one."""
@@ -168,7 +171,7 @@ class Poly:
                     return None
                 ends = (a * atom.low, a * atom.high, b * atom.low, b * atom.high)
                 a, b = min(ends), max(ends)
-            lo, hi = (int(c.min()), int(c.max())) if isinstance(c, np.ndarray) else (c, c)
+            lo, hi = (least(c), greatest(c)) if isinstance(c, np.ndarray) else (c, c)
             ends = (a * lo, a * hi, b * lo, b * hi)
             low, high = low + min(ends), high + max(ends)
         return low, high

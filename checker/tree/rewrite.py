@@ -136,7 +136,7 @@ class _Table:
         """Return those of some pairs that are not here."""
         if keys is self.keys:
             return keys[:0]
-        at = np.searchsorted(self.keys, keys)
+        at = self.keys.searchsorted(keys)
         at[at == len(self.keys)] = 0
         missing: Numbers = keys[self.keys[at] != keys]
         return missing
@@ -144,7 +144,7 @@ class _Table:
     def join(self, other: _Table) -> _Table:
         """Return the table of both sets of pairs, which have none in common."""
         keys = np.concatenate((self.keys, other.keys))
-        order = np.argsort(keys)
+        order = keys.argsort()
         return _Table(keys[order], _joined(self, other, "h", order),
                       None if self.aux is None else _joined(self, other, "aux", order))
 
@@ -491,7 +491,7 @@ class Rewriter:
             keys = self._keys(node, scope)
             if keys is table.keys:
                 return h, aux
-            at = np.searchsorted(table.keys, keys)
+            at = table.keys.searchsorted(keys)
             h = h.take(at, axis=-1) if h.shape[-1] > 1 else h
             aux = aux.take(at, axis=-1) if aux is not None and aux.shape[-1] > 1 else aux
         return h, aux

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -147,11 +148,15 @@ class Floats:
 
     def _folded(self, name: str, attr: Any, args: Sequence[Node], kind: str) -> Node | None:
         """Return the result of an operation on literals, as a literal."""
-        bits = [self.literal(a) for a in args]
-        if name not in _FOLDED or kind not in SIGN or None in bits:
+        if name not in _FOLDED or kind not in SIGN:
             return None
-        out = int(apply(name, attr, *(np.array(b, dtype=f"u{a.width // 8}")
-                                      for a, b in zip(args, bits, strict=True))))
+        literals = []
+        for a in args:
+            bits = self.literal(a)
+            if bits is None:
+                return None
+            literals.append((a.width, bits))
+        out = _result(name, attr, tuple(literals))
         if out & ~SIGN[kind] & ((1 << WIDTH[kind]) - 1) > _INFINITY[kind]:
             return None
         self.used.add("literal")
@@ -305,7 +310,7 @@ class Floats:
         return self.op("fdiv", mode, (one, args[0]))
 
     def _extremum(self, name: str, mode: FloatMode, args: list[Node], plain: bool) -> Node | None:
-        if not plain or mode.denorm != "keep" or mode.nan not in ("num", "nan"):
+        if not plain or mode.denorm != "keep":
             return None
         self.used.add("extremum-set")
         a, b = args
@@ -327,7 +332,7 @@ class Floats:
         return self._three("fmin", mode, args, plain)
 
     def _three(self, name: str, mode: FloatMode, args: list[Node], plain: bool) -> Node | None:
-        if not plain or mode.denorm != "keep" or mode.nan not in ("num", "nan"):
+        if not plain or mode.denorm != "keep":
             return None
         return self.op(name, mode, (self.op(name, mode, args[:2]), args[2]))
 
@@ -497,6 +502,14 @@ class Floats:
         return self.forest.make(op, f"{cond}.{kind}.{attr.denorm}", width=1, args=(a, b))
 
 
+@lru_cache(maxsize=4096)
+def _result(name: str, attr: Any, literals: tuple[tuple[int, int], ...]) -> int:
+    """Return what an operation makes of literals: (width, bits) of each."""
+    return int(apply(name, attr, *(np.array(bits, dtype=f"u{width // 8}")
+                                   for width, bits in literals)))
+
+
+@lru_cache(maxsize=4096)
 def _fits_half(bits: int) -> bool:
     """Tell whether the bits of an f32 are those of a number that f16 holds."""
     value = np.array(bits, dtype=np.uint32).view(np.float32)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.arrays import every, some
+from checker.tree.arrays import every, places, some
 from checker.tree.nodes import Forest, Node, parameter_name
 from checker.tree.poly import Coef, Poly, TooLarge, constant, is_zero, settle
 
@@ -595,11 +595,11 @@ def _by_symbols(poly: Poly) -> list[tuple[Any, Poly]]:
     A symbol that other lanes have is none of a lane's own. Nothing where all lanes have the same
     symbols, or where there are more than a few kinds.
     """
-    some = [c for m, c in poly.terms.items() if m and isinstance(c, np.ndarray)
-            and not every(c)]
-    if not some:
+    apart = [c for m, c in poly.terms.items() if m and isinstance(c, np.ndarray)
+             and not every(c)]
+    if not apart:
         return []
-    kinds, of = np.unique(np.stack([c != 0 for c in some]), axis=1, return_inverse=True)
+    kinds, of = np.unique(np.stack([c != 0 for c in apart]), axis=1, return_inverse=True)
     if not 1 < kinds.shape[1] <= MOST_KINDS:
         return []
     return [(of.ravel() == kind, _of_lanes(poly, of.ravel() == kind))
@@ -608,7 +608,7 @@ def _by_symbols(poly: Poly) -> list[tuple[Any, Poly]]:
 
 def _of_lanes(poly: Poly, lanes: Any) -> Poly:
     """Return a sum as it is in some lanes; in the others it says anything."""
-    first = int(np.flatnonzero(lanes)[0])
+    first = int(places(lanes)[0])
     terms = {m: settle(np.where(lanes, c, c[first]), 0) if isinstance(c, np.ndarray) else c
              for m, c in poly.terms.items()}
     return Poly(poly.width, {m: c for m, c in terms.items() if not is_zero(c)})

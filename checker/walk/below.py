@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from checker.tree.arrays import some
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 
@@ -24,13 +25,13 @@ def below(node: Node, lanes: Any) -> list[tuple[Node, Any]]:
         return [(node.args[0], there)]
     if node.op == "mux" and table is not None:
         options = [(a, lanes & (table == i)) for i, a in enumerate(node.args)]
-        return [(a, some) for a, some in options if bool(some.any())]
+        return [(a, where) for a, where in options if some(where)]
     if node.op == "select":
         p, a, b = node.args
-        some = lanes
+        where = lanes
         for q in conjuncts(p):
-            some = some & q.table if q.op == "lanes" and q.table is not None else some
-        return [(p, lanes), (b, lanes), *([(a, some)] if bool(some.any()) else [])]
+            where = where & q.table if q.op == "lanes" and q.table is not None else where
+        return [(p, lanes), (b, lanes), *([(a, where)] if some(where) else [])]
     if node.op in ("krow", "fold"):  # of any lane
         lanes = np.ones(len(lanes), dtype=bool)
     inside = node.extra.parts() if node.op == "fold" else ()

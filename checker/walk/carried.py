@@ -6,6 +6,7 @@ In: a loop of a program. Out: sets of registers. Nothing here is run.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import product
 from typing import TYPE_CHECKING
 
 from checker.core import OPS, Op
@@ -51,12 +52,13 @@ def cyclic(engine: Engine, loop: Loop) -> set[int]:
     succ: dict[int, set[int]] = {}
     heavy: set[tuple[int, int]] = set()
     for op in body(engine, loop):
-        kind = OPS[op.name].kind
-        for d in op.dst:
-            for r in op.reads:
-                succ.setdefault(r, set()).add(d)
-                if kind in ("float", "matrix") or (kind == "cvt" and r != d):
-                    heavy.add((r, d))
+        kind, reads = OPS[op.name].kind, op.reads
+        for r in reads:
+            succ.setdefault(r, set()).update(op.dst)
+        if kind in ("float", "matrix"):
+            heavy.update(product(reads, op.dst))
+        elif kind == "cvt":
+            heavy.update((r, d) for r, d in product(reads, op.dst) if r != d)
     component = _components(succ)
     busy = {component[r] for r, d in heavy if component[r] == component[d]}
     return {r for r in component if component[r] in busy}
@@ -155,9 +157,7 @@ def _components(succ: dict[int, set[int]]) -> dict[int, int]:
     """Strongly connected components, iteratively (Tarjan)."""
     import networkx as nx
     graph = nx.DiGraph()
-    for a, targets in succ.items():
-        for b in targets:
-            graph.add_edge(a, b)
+    graph.add_edges_from((a, b) for a, targets in succ.items() for b in targets)
     out: dict[int, int] = {}
     for i, members in enumerate(nx.strongly_connected_components(graph)):
         looped = len(members) > 1

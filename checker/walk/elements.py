@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.arrays import every
+from checker.tree.arrays import every, some
 from checker.tree.evaluate import MAX_SHARED
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node, parameter_name
@@ -62,10 +62,10 @@ def _own(engine: Engine, p: Node, address: Poly) -> Node | None:
     v = np.broadcast_to(np.asarray(tested.const, dtype=np.int64), (engine.lanes,))
     w = v + gap
     together = v >> step == w >> step
-    if not bool(together.any()):
+    if not some(together):
         return None
     least = next(k for k in range(1, step + 1)
-                 if bool((v[together] >> k == w[together] >> k).all()))
+                 if every(v[together] >> k == w[together] >> k))
     engine.forest.premises.add(f"divisible:{size}%{1 << least}")
     moved = np.where(together, gap, 0).astype(np.int64)
     return engine.logic.at_least_zero(p.poly.sub(constant(0, moved)))

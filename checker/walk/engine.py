@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from checker.core import OPS, Const, Op, Program
+from checker.tree.arrays import some
 from checker.tree.logic import Logic, conjuncts, size_of
 from checker.tree.nodes import UNFOUNDED_BIT, Forest, Node
 from checker.tree.poly import Poly, TooLarge, constant
@@ -185,7 +186,8 @@ class Engine:
             return self.values.mux(table, [self.choose(q, a, b, width) for _where, q in kinds])
         if p.op != "lanes" and (isinstance(a, Node) or isinstance(b, Node)):
             p, a, b = self._joined(p, a, b)
-            for q, x, y in ((p, a, b), (self.logic.negate(p), b, a)):
+            sides = ((p, a, b), (self.logic.negate(p), b, a)) if self.skips else ()
+            for q, x, y in sides:
                 if not isinstance(x, Node):
                     continue
                 other, parts = self.values.node(y), conjuncts(q)
@@ -383,15 +385,18 @@ class Engine:
     def _unwritten(self, value: Value, known: tuple[Node, ...]) -> bool:
         """Tell whether bits that were never written may lie below a value where `known` holds."""
         atoms = [a for m in value.terms for a in m] if isinstance(value, Poly) else [value]
+        atoms = [a for a in atoms if a.tainted]
+        if not atoms:
+            return False
         here = np.ones(self.lanes, dtype=bool)
         for p in known:
             here = here & p.table if p.op == "lanes" and p.table is not None else here
-        work = [(a, here) for a in atoms if a.tainted]
+        work = [(a, here) for a in atoms]
         seen: dict[Node, Any] = {}
         while work:
             node, lanes = work.pop()
             before = seen.get(node)
-            if not bool(lanes.any()) or (before is not None and not bool((lanes & ~before).any())):
+            if not some(lanes) or (before is not None and not some(lanes & ~before)):
                 continue
             seen[node] = lanes if before is None else lanes | before
             if node.op == "undef":
@@ -413,7 +418,7 @@ class Engine:
                 for k in possible:
                     if node.op == "and" and k.op == "lanes" and k.table is not None:
                         made = [(n, m & k.table) for n, m in made]
-            work += [(k, some) for k, some in made if k.tainted]
+            work += [(k, where) for k, where in made if k.tainted]
         return False
 
     def source(self, operand: int | Const) -> Value:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.core import Op
+from checker.tree.arrays import every, greatest
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import LOW_BITS, Node
 
@@ -125,7 +126,7 @@ class Flights:
 
     def _everyone(self) -> bool:
         lanes, cond = self.engine.memory.active()
-        if bool(lanes.all()) and cond.uniform:
+        if every(lanes) and cond.uniform:
             return True
         self.engine.unmodelled("matrix steps that a part of the threads groups or waits for")
         return False
@@ -181,7 +182,7 @@ class Flights:
     def moved(self, steps: list[Issued]) -> None:
         """Each thread waits for its own moves of tensor memory, of one kind."""
         lanes, cond = self.engine.memory.active()
-        if not bool(lanes.all()) or not cond.uniform:
+        if not every(lanes) or not cond.uniform:
             return  # a part of the threads: the others' moves are under way
         shared = self.engine.memory.shared
         first = self.engine.tensor.first
@@ -290,5 +291,5 @@ class Flights:
         shared = self.engine.memory.shared
         for step in steps:
             for index in step.index:
-                shared._grow(int(index.max()) + 1)
+                shared._grow(greatest(index) + 1)
                 shared.busy[index] += times

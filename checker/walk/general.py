@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.tree.arrays import every
 from checker.tree.folds import moved_fold
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import SELECT_BIT, UNFOUNDED, UNFOUNDED_BIT, Node
@@ -231,7 +232,7 @@ class Generaliser:
                 except TooLarge:
                     pass
             hx, hy = shift.h(x), stay.h(y)
-            return bool((hx == hy).all())
+            return every(hx == hy)
 
         return same
 
@@ -388,7 +389,7 @@ class Replacer:
         number = self.engine.forest.number
         one = self.node(v) if isinstance(v, Node) else number(self.poly(v))
         two = other if isinstance(other, Node) else number(other)
-        return one is two or (one.h.shape == two.h.shape and bool((one.h == two.h).all()))
+        return one is two or (one.h.shape == two.h.shape and every(one.h == two.h))
 
     def node(self, root: Node) -> Node:
         """Return a node with its symbols replaced."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.tree.arrays import places, some
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly
 from checker.tree.result import Slot
@@ -99,7 +100,7 @@ class _Reads:
         while work:
             node, lanes = work.pop()
             before = seen.get(node)
-            if before is not None and not bool((lanes & ~before).any()):
+            if before is not None and not some(lanes & ~before):
                 continue
             seen[node] = lanes if before is None else lanes | before
             work += below(node, lanes)
@@ -136,7 +137,7 @@ class _Reads:
             memory.last_read[base], memory.first_write[base], strict=True))
         in_warps = in_warps or engine.program.lockstep
         at = np.broadcast_to(place[1], (engine.lanes,))
-        for lane in np.flatnonzero(lanes).tolist():
+        for lane in places(lanes).tolist():
             for byte in range(int(at[lane]), int(at[lane]) + node.width // 8):
                 by = written.taken.get(byte)
                 if by is None:
@@ -161,7 +162,7 @@ class _Reads:
                 return None
             shared = place[0]
             at = np.broadcast_to(place[1], (self.engine.lanes,))
-            for lane in np.flatnonzero(slot.lanes).tolist():
+            for lane in places(slot.lanes).tolist():
                 for byte in range(int(at[lane]), int(at[lane]) + slot.value.width // 8):
                     taken.setdefault(byte, set()).add(lane)
         return _Written(shared, taken, max(taken) + 1 - min(taken)) if taken else None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.arrays import every, is_number
+from checker.tree.arrays import every, greatest, is_number, some
 from checker.tree.logic import Logic, size_of
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, TooLarge, constant, settle
@@ -327,7 +327,7 @@ class Ints:
             return None
         c = unsigned(count.const, 32)
         if isinstance(c, np.ndarray):
-            if bool((c >= width).any()):
+            if some(c >= width):
                 return None
             return self.values.poly(a, width).scale(np.int64(1) << c.astype(np.int64))
         if c >= width:
@@ -588,7 +588,7 @@ def floor_shift(poly: Poly, k: int, width: int) -> Poly | None:
 
 def _divides(step: int, c: Any) -> bool:
     if isinstance(c, np.ndarray):
-        return step < 1 << 62 and not bool((c & np.int64(step - 1)).any())
+        return step < 1 << 62 and not some(c & np.int64(step - 1))
     return bool(c % step == 0)
 
 
@@ -615,9 +615,9 @@ def _term_bits(mono: tuple[Node, ...], c: Any, width: int) -> int | None:
         bits = unsigned(c, width)
         return int(np.bitwise_or.reduce(bits)) if isinstance(bits, np.ndarray) else int(bits)
     if isinstance(c, np.ndarray):
-        if bool((c < 0).any()):
+        if some(c < 0):
             return None
-        top, joined = int(c.max()), int(np.bitwise_or.reduce(c))
+        top, joined = greatest(c), int(np.bitwise_or.reduce(c))
         zeros = (joined & -joined).bit_length() - 1
     else:
         c = c & full
@@ -667,7 +667,7 @@ def _mulwide(signed: bool) -> Callable[..., U64 | None]:
 
 def _divide(signed: bool, rest: bool) -> Callable[..., U64 | None]:
     def run(w: int, a: U64, b: U64) -> U64 | None:
-        if not bool(b.all()):
+        if not every(b):
             return None
         if not signed:
             return a % b if rest else a // b

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.core import FloatMode, Op
+from checker.tree.arrays import every, places, some
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
@@ -131,15 +132,15 @@ class LaneOps:
         for cond, lanes in engine.exits.items():
             if engine.memory.holds(cond):
                 alive &= ~lanes
-        if bool((mask == (1 << warp) - 1).all()) and bool((active | ~alive).all()):
+        if every(mask == (1 << warp) - 1) and every(active | ~alive):
             return True
         for i in range(warp):
             other = np.minimum(self.index - self.index % warp + i, engine.lanes - 1)
             there = (self.index - self.index % warp + i < engine.lanes) & alive[other]
             named = active & there & (mask >> i & 1 == 1)
-            if bool((named & ~(active[other] & (mask[other] == mask))).any()):
+            if some(named & ~(active[other] & (mask[other] == mask))):
                 return False
-        return bool((mask >> self.index % warp & 1 == 1)[active].all())
+        return every((mask >> self.index % warp & 1 == 1)[active])
 
     def _gather(self, op: Op) -> None:
         engine = self.engine
@@ -163,7 +164,7 @@ class LaneOps:
         here &= active[source]
         if mask is not None:
             here &= mask >> source % warp & 1 == 1
-        if not bool(here[active].all()):
+        if not every(here[active]):
             pick = np.where(here, 0, 1).astype(np.int64)
             moved = engine.values.mux(pick, [moved, engine.values.undefined(value.width)])
         engine.put(op.dst[0], moved)
@@ -187,7 +188,7 @@ class LaneOps:
         warp = self.engine.program.warp_size
         leader = self.index.copy()
         for start in range(0, self.engine.lanes, warp):
-            on = np.flatnonzero(active[start:start + warp])
+            on = places(active[start:start + warp])
             if len(on):
                 leader[start:start + warp] = start + on[0]
         return leader
@@ -218,9 +219,9 @@ class LaneOps:
     def _symbolic_ballot(self, op: Op, p: Node, active: Any) -> None:
         """All bits alike where the predicate is one for the block; 0 for lanes that are off."""
         engine = self.engine
-        if not bool(active.all()):
+        if not every(active):
             p = engine.logic.conjunction([p, engine.forest.lanes_node(active)])
-        if p.uniform and bool(active.all()) and engine.lanes % engine.program.warp_size == 0:
+        if p.uniform and every(active) and engine.lanes % engine.program.warp_size == 0:
             full = constant(op.attr, (1 << min(op.attr, engine.program.warp_size)) - 1)
             engine.put(op.dst[0], engine.values.select(p, full, constant(op.attr, 0), op.attr))
             return
@@ -276,7 +277,7 @@ class LaneOps:
     def _activemask(self, op: Op) -> None:
         engine = self.engine
         active = self.active()
-        if active is None or not bool(active.all()) or engine.lanes % engine.program.warp_size:
+        if active is None or not every(active) or engine.lanes % engine.program.warp_size:
             engine.opaque(op, "the set of active lanes is not fixed")
             return
         engine.put(op.dst[0], constant(op.attr, (1 << engine.program.warp_size) - 1))
@@ -292,7 +293,7 @@ class LaneOps:
         warp = engine.program.warp_size
         full = (1 << warp) - 1
         combine = self._combination(kind, dtype)
-        if mask is None or not bool((mask == full).all()) or engine.lanes % warp \
+        if mask is None or not every(mask == full) or engine.lanes % warp \
                 or combine is None or active is None or not _whole(active, warp):
             engine.opaque(op, "a reduction over a part of a warp, or of another kind")
             return
@@ -321,7 +322,7 @@ class LaneOps:
 def _whole(active: Any, warp: int) -> bool:
     """Tell whether each warp is active as a whole or not at all."""
     rows = active.reshape(-1, warp)
-    return bool((rows.all(axis=1) | ~rows.any(axis=1)).all())
+    return every(rows.all(axis=1) | ~rows.any(axis=1))
 
 
 def _settled(poly: Poly, atom: Node, number: int) -> Poly:

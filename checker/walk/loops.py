@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.tree.arrays import greatest
 from checker.tree.folds import Fold, fold_of, make_folds
 from checker.tree.hashing import hash_ints, key, kinds
 from checker.tree.logic import conjuncts
@@ -220,7 +221,7 @@ class Runner:
             if v is None:
                 continue
             label = self._label(r)
-            if int(label.max()) + 1 == self.engine.lanes:
+            if greatest(label) + 1 == self.engine.lanes:
                 continue  # all lanes have labels of their own
             step = _classes(self.engine.values.node(v).h, self.engine.lanes)
             both = label * self.engine.lanes + step

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from checker.arith.steps import StepModel, step_model
 from checker.core import FloatMode, Fragment, MatrixOperand, Mma, Op
+from checker.tree.arrays import every, greatest, some
 from checker.tree.contexts import each_once
 from checker.tree.nodes import Node
 from checker.tree.values import Value
@@ -124,7 +125,7 @@ class MatrixOps:
         if not engine.known_block:
             return False
         mask, rest = engine.memory.active()
-        return engine.lanes % attr.lanes == 0 and bool(mask.all()) and rest.uniform \
+        return engine.lanes % attr.lanes == 0 and every(mask) and rest.uniform \
             and attr.c.source == "regs" and attr.blocks == 1 and attr.c.fragment is not None
 
     def _read(self, operand: MatrixOperand, at: Table, readers: Table, span: int,
@@ -260,7 +261,7 @@ class MatrixOps:
         """Return which part of which lane holds each element, [k][lane][part, lane]."""
         inverse = self.inverse.get(frag)
         if inverse is None:
-            shape = (int(frag.row.max()) + 1, int(frag.col.max()) + 1)
+            shape = (greatest(frag.row) + 1, greatest(frag.col) + 1)
             lane_of, elem_of = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
             lane, elem = np.indices(frag.row.shape)
             lane_of[frag.row, frag.col], elem_of[frag.row, frag.col] = lane, elem
@@ -313,7 +314,7 @@ class MatrixOps:
         numbers = np.stack(list(distinct.values()))
         # each row of each descriptor is looked up once, whichever lanes read it
         of_desc = np.unique(desc, return_inverse=True)[1].ravel()
-        count = int(numbers.max()) + 1
+        count = greatest(numbers) + 1
         _codes, first, which = np.unique((of_desc * count + numbers).ravel(), return_index=True,
                                          return_inverse=True)
         at = None if span is None else _descriptor_addresses(
@@ -333,7 +334,7 @@ def krow(engine: Engine, parts: list[Node], table: Table) -> Node:
     first[flat[::-1]] = np.arange(flat.size - 1, -1, -1)  # of several the last one assigned stays
     places: dict[Node, int] = {}
     renumber = np.zeros(len(parts), dtype=np.int64)
-    for i in np.argsort(first).tolist():  # in the order in which a row looks at them
+    for i in first.argsort().tolist():  # in the order in which a row looks at them
         if first[i] == flat.size:
             break
         renumber[i] = places.setdefault(parts[i], len(places))
@@ -348,7 +349,7 @@ def _span(desc: Any, unit: str) -> int | None:
     """Return the bytes of a row that descriptors permute (0: none), None: not modelled."""
     shift, table = (61, _TCGEN05) if unit == "tcgen05" else (62, _SWIZZLE)
     modes = np.unique(desc >> np.uint64(shift))
-    if len(modes) != 1 or bool(((desc >> np.uint64(49)) & np.uint64(7)).any()):
+    if len(modes) != 1 or some((desc >> np.uint64(49)) & np.uint64(7)):
         return None
     return table.get(int(modes[0]))
 

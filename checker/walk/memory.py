@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.core import GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, MODULE_BASE, Op
-from checker.tree.arrays import is_number
+from checker.tree.arrays import every, greatest, is_number, places, some
 from checker.tree.evaluate import moves_with
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
@@ -86,7 +86,7 @@ class MemoryOps:
     def _window(self, address: Poly) -> int:
         """Return the window of a generic address: the same in all lanes, whatever the symbols."""
         tops = [np.atleast_1d(np.asarray(c, dtype=np.int64)) for c in address.terms.values()]
-        if any(bool((np.abs(c) >= 1 << 55).any()) for m, c in zip(address.terms, tops, strict=True)
+        if any(some(np.abs(c) >= 1 << 55) for m, c in zip(address.terms, tops, strict=True)
                if m):
             raise GiveUp("generic", "a generic address in one of several spaces", self.engine.site)
         window = np.asarray(address.const, dtype=np.int64) & np.int64(_WINDOW)
@@ -311,10 +311,10 @@ class MemoryOps:
         if literal is None:
             raise GiveUp("shared-address", "a shared address that is not literal in each lane",
                          op.site)
-        if bool((literal < 0).any()) or bool((literal > 1 << 20).any()):
+        if some(literal < 0) or some(literal > 1 << 20):
             mask, _rest = self.active()
             literal = np.where(mask, literal, 0)
-            if bool((literal < 0).any()) or bool((literal > 1 << 20).any()):
+            if some(literal < 0) or some(literal > 1 << 20):
                 raise GiveUp("shared-address", "a shared address out of range", op.site)
         return literal
 
@@ -391,11 +391,11 @@ class MemoryOps:
         mask, rest = self.active()
         cond = None if rest is engine.forest.true else rest
         if kind == "warp":
-            if bool(mask.all()):
+            if every(mask):
                 self.shared.barrier(warp_only=True, cond=cond)
                 self._turn(0)
             return
-        everyone = bool(mask.all()) and (rest.uniform or not engine.known_block) and all(
+        everyone = every(mask) and (rest.uniform or not engine.known_block) and all(
             engine.values.node(engine.source(s)).uniform for s in op.src[:1])  # its number
         if kind == "cta" and action == "sync" and everyone:
             count = self.engine.source(op.src[1]) if op.attr.has_count else None
@@ -439,12 +439,12 @@ class MemoryOps:
         if guard is not engine.forest.true:
             old = self.shared.load(literal, value.width, mask, peek=True)
             value = engine.choose(guard, value, old, value.width)
-        self.shared._grow(int(literal.max()) + size)
-        lanes = np.flatnonzero(mask)
+        self.shared._grow(greatest(literal) + size)
+        lanes = places(mask)
         index = literal[lanes, None] + np.arange(size)
         late = self.shared._unordered(self.shared.read.take(index, axis=1),
                                       self.shared.reader[index], lanes[:, None])
-        if bool(late.any()):
+        if some(late):
             engine.problem("race", "an asynchronous copy overwrites bytes another lane may read")
         if self.shared.still_read(index):
             engine.problem("race", "an asynchronous copy overwrites bytes a matrix step reads")
@@ -474,7 +474,7 @@ class MemoryOps:
         def sure(copy: Copy) -> bool:
             _at, _value, mask, path = copy
             known = () if path is None else conjuncts(path)  # where it was made, not where we are
-            return not bool((mask & ~lanes).any()) and logic.implies(known, cond)
+            return not some(mask & ~lanes) and logic.implies(known, cond)
 
         group, left = _parted(self.open, sure)
         self.groups.append(group)
@@ -494,11 +494,11 @@ class MemoryOps:
             ready += landed
         while len(self.groups) > (keep or 0) and not self.groups[0]:
             del self.groups[0], self.commits[0]
-        if not keep and not self.groups and not self.open and bool(lanes.all()):
+        if not keep and not self.groups and not self.open and every(lanes):
             self.shared.waited(cond, self.engine.logic)
         for literal, value, mask, path in ready:
             known = () if path is None else conjuncts(path)
-            at = np.flatnonzero(mask)
+            at = places(mask)
             index = literal[at, None] + np.arange(value.width // 8)
             np.subtract.at(self.shared.pending, index.ravel(), 1)
             if not self.engine.logic.implies(known, cond):
@@ -513,7 +513,7 @@ class MemoryOps:
 
         At least so many must have been closed for certain after the copy's own, `number`.
         """
-        if bool((copy[2] & ~lanes).any()):
+        if some(copy[2] & ~lanes):
             return False
         if not keep:
             return True
@@ -524,7 +524,7 @@ class MemoryOps:
         for closed, cond in self.commits[number + 1:]:
             if self.engine.logic.implies(known, cond):
                 later += closed
-        return bool((later[copy[2]] >= keep).all())
+        return every(later[copy[2]] >= keep)
 
     # -- states of a loop
     def snapshot(self) -> Any:
@@ -612,7 +612,7 @@ class MemoryOps:
         if self.groups or self.open:  # whichever stage of a ring was the last: all of them
             last = self.groups[-1] if self.groups else self.open
             for at, width, mask in self.targets.values():
-                index = at[np.flatnonzero(mask), None] + np.arange(width // 8)
+                index = at[places(mask), None] + np.arange(width // 8)
                 np.add.at(shared.pending, index, 1)
                 last.append((at, unknown(width), mask, None))
         tiles = self.engine.tiles.state
@@ -660,7 +660,7 @@ class MemoryOps:
         """Return where each lane reads the parts of each register; None: not modelled."""
         rows = self._rows(op)
         mask, _rest = self.active()
-        if rows is None or not bool(mask.all()):
+        if rows is None or not every(mask):
             return None
         lane = np.arange(self.engine.lanes, dtype=np.int64)
         warp, t = lane // 32 * 32, lane % 32
@@ -673,7 +673,7 @@ class MemoryOps:
         engine = self.engine
         rows = self._rows(op)
         mask, rest = self.active()
-        if rows is None or not bool(mask.all()) or not rest.uniform:
+        if rows is None or not every(mask) or not rest.uniform:
             engine.opaque(op, "a matrix store of a shape that is not modelled")
             return
         lane = np.arange(engine.lanes, dtype=np.int64)
@@ -709,7 +709,7 @@ def _in_module(at: Poly) -> bool:
     """Tell whether an address lies in the window of the module's own variables."""
     c = np.atleast_1d(np.asarray(at.const, dtype=np.int64)).view(np.uint64)
     window = np.uint64(0xFF00_0000_0000_0000)
-    return bool(((c & window) == np.uint64(MODULE_BASE)).any())
+    return some((c & window) == np.uint64(MODULE_BASE))
 
 
 def _parted(copies: list[Copy], test: Callable[[Copy], bool]) -> tuple[list[Copy], list[Copy]]:

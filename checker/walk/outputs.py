@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.tree.arrays import places, some
 from checker.tree.contexts import Contexts
 from checker.tree.evaluate import Conflict, bounds_of, shows_sharing, split
 from checker.tree.hashing import Hash, hex_of, key, kinds, mix, ordered
@@ -111,7 +112,7 @@ def slots_of(engine: Engine) -> list[Slot]:
                 mask &= p.table
             else:
                 rest.append(p)
-        if not bool(mask.any()):
+        if not some(mask):
             continue
         guard = engine.logic.conjunction(rest)
         for address, node, at in _split(engine, event):
@@ -340,7 +341,7 @@ class _Family:
         self.engine, self.members = engine, members
         at = 0
         for m in members:
-            m.lanes = np.flatnonzero(m.slot.lanes)
+            m.lanes = places(m.slot.lanes)
             m.offsets = np.zeros((len(m.lanes), len(m.pivots)), dtype=np.int64)
             for i, p in enumerate(m.pivots.values()):
                 m.offsets[:, i] = p.offset[m.lanes] if isinstance(p.offset, np.ndarray) \
@@ -352,7 +353,7 @@ class _Family:
         self.pivots = []
         for i, (atom, p) in enumerate(members[0].pivots.items()):
             offset = int(self.table[0, i])
-            if bool((self.table[:, i] != offset).any()):
+            if some(self.table[:, i] != offset):
                 self.columns[atom] = i
             self.pivots.append(Pivot(atom, p.y, p.scale, offset, p.lifted, p.others))
         self.contexts = Contexts(self.table)
@@ -414,7 +415,7 @@ class _Family:
             return None
         out = key("tiles")
         for p, i in sorted(((p, i) for i, p in enumerate(self.pivots)), key=lambda q: q[0].y.attr):
-            if bool(((self.table[:, i] < 0) | (self.table[:, i] >= p.scale)).any()):
+            if some((self.table[:, i] < 0) | (self.table[:, i] >= p.scale)):
                 raise Conflict
             out = mix(out, key(f"{p.y.attr}|{p.scale}|{_definition(p)}"))
         return out
@@ -552,7 +553,7 @@ def _conflict(coords: Any, places: Any, digests: Any) -> bool:
     order = np.lexsort((codes, places[:, 1], places[:, 0]))
     codes, places, digests = codes[order], places[order], digests[order]
     again = (codes[1:] == codes[:-1]) & (places[1:] == places[:-1]).all(axis=1)
-    return bool((again & (digests[1:] != digests[:-1]).any(axis=1)).any())
+    return some(again & (digests[1:] != digests[:-1]).any(axis=1))
 
 
 def _unordered(engine: Engine, rows: _Rows, coords: Any, places: Any) -> int | None:
@@ -599,7 +600,7 @@ def _classes(group: OutputGroup, shape: Any, rows: _Rows, coords: Any, digests: 
     starts[1:] = (sorted_digests[1:] != sorted_digests[:-1]).any(axis=1)
     once = starts.copy()
     once[1:] |= codes[1:] != codes[:-1]
-    edges = [*np.flatnonzero(starts).tolist(), len(order)]
+    edges = [*places(starts).tolist(), len(order)]
     firsts = np.minimum.reduceat(order, edges[:-1]).tolist()
     points = coords[order]
     for start, end, first in zip(edges, edges[1:], firsts, strict=False):
@@ -653,7 +654,7 @@ def _period(where: Any, axis: int, scale: int) -> int:
     """Return the least p that divides the tile such that offsets p apart go together."""
     count, own = len(where), where[:, axis]
     periods = [p for p in _divisors(scale) if count % (scale // p) == 0]
-    if not periods or bool((own < 0).any()) or bool((own >= scale).any()):
+    if not periods or some(own < 0) or some(own >= scale):
         return scale
     others = _codes(np.delete(where, axis, axis=1)) * scale
     for p in periods:

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from checker.collector import collector_paused
 from checker.core import Program
 from checker.results import Opaque, Reason
+from checker.tree.arrays import places
 from checker.tree.contexts import each_once
 from checker.tree.evaluate import decided, options, parts
 from checker.tree.nodes import LOW_BITS, Forest, Fuel, Node
@@ -35,6 +37,7 @@ __all__ = ["walk"]
 _RACES = ("race", "undefined", "unmodelled", "member-mask")
 
 
+@collector_paused()
 def walk(program: Program, *, seconds: float = 60.0, max_nodes: int = 320_000,
          divisible: Iterable[str] = ()) -> WalkResult:
     """Return the canonical outputs of a kernel, for every launch.
@@ -239,7 +242,7 @@ def _reach_kids(node: Node, scope: Scope, bound: int) -> list[tuple[Node, Scope]
         side = np.broadcast_to(decided(p, scope), (len(scope.lane),))
         out = []
         for kid, where in ((p, side == 0), (a, side != 2), (b, side != 1)):
-            at = np.flatnonzero(where)
+            at = places(where)
             if len(at):
                 out.append((kid, scope.shift(scope.lane[at], at)))
         return out

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.arrays import every
+from checker.tree.arrays import every, greatest, places, some
 from checker.tree.contexts import each_once
 from checker.tree.hashing import key
 from checker.tree.logic import Logic
@@ -148,49 +148,49 @@ class Shared:
         for done, marks in before.items():
             either = logic.disjunction([done, cond])
             if either is not self.values.forest.true:
-                self.linger(either, np.flatnonzero(marks))
+                self.linger(either, places(marks))
 
     def under_way(self, index: Table) -> bool:
         """Tell whether an asynchronous copy may still write some of these bytes."""
-        if bool(self.pending[index].any()):
+        if some(self.pending[index]):
             return True
         for cond, marks in self.lingering.items():
             inside = index[index < len(marks)]
-            if bool(marks[inside].any()) and not self.holds(cond):
+            if some(marks[inside]) and not self.holds(cond):
                 return True
         return False
 
     def still_read(self, index: Table) -> bool:
         """Tell whether a matrix step (or a copy out of shared memory) may still read some bytes."""
-        if not bool(self.busy[index].any()):
+        if not some(self.busy[index]):
             return False
         busy = self.busy.copy()
         for done in self.over():
             busy[done] -= 1
-        return bool(busy[index].any())
+        return some(busy[index])
 
     # -- access
     def _bytes(self, address: Table, count: int, active: npt.NDArray[np.bool_]) -> Table:
-        lanes = np.flatnonzero(active)
+        lanes = places(active)
         if len(lanes):
-            self._grow(int(address[lanes].max()) + count)
+            self._grow(greatest(address[lanes]) + count)
         return address[lanes, None] + np.arange(count)
 
     def unordered_reads(self, index: Table, lanes: Table) -> bool:
         """Tell whether others may still read bytes [lanes, width] that these lanes write."""
-        self._grow(int(index.max()) + 1)
-        return bool(self._unordered(self.read[:, index], self.reader[index], lanes[:, None]).any())
+        self._grow(greatest(index) + 1)
+        return some(self._unordered(self.read[:, index], self.reader[index], lanes[:, None]))
 
     def look(self, index: Table, lanes: Table) -> bool:
         """These lanes read bytes [1, width]; tells whether others may still write them."""
-        self._grow(int(index.max()) + 1)
+        self._grow(greatest(index) + 1)
         who = np.where(self.writer[index] != _NOBODY, self.lane[index], _NOBODY)
         late = self._unordered(self.wrote[:, index], who, lanes[:, None])
         fresh = self.read[0, index] < self.ordered()[0]
-        alone = len(lanes) == 1 and bool((fresh | (self.reader[index] == lanes[0])).all())
+        alone = len(lanes) == 1 and every(fresh | (self.reader[index] == lanes[0]))
         self.reader[index] = lanes[0] if alone else _SEVERAL
         self.read[0, index], self.read[1, index] = self.epoch
-        return bool(late.any())
+        return some(late)
 
     def store(self, address: Table, value: Value, active: npt.NDArray[np.bool_],
               cond: Node | None = None, part: str = "") -> None:
@@ -202,8 +202,8 @@ class Shared:
         index = self._bytes(address, count, active)
         if not index.size:
             return
-        me = np.flatnonzero(active)[:, None]
-        if bool(self._unordered(self.read.take(index, axis=1), self.reader[index], me).any()):
+        me = places(active)[:, None]
+        if some(self._unordered(self.read.take(index, axis=1), self.reader[index], me)):
             self.report("race", "shared bytes are overwritten while another lane may read them")
         if self.still_read(index):
             self.report("race", "shared bytes are overwritten while a matrix step reads them")
@@ -212,7 +212,7 @@ class Shared:
         clash = self._unordered(self.wrote.take(index, axis=1),
                                 np.where(self.writer[index] != _NOBODY, self.lane[index],
                                          _NOBODY), me)
-        if bool(clash.any()):
+        if some(clash):
             self.report("race", "two lanes write one shared address with no barrier between")
         if len(each_once(index)) != index.size:
             value = self._agreed(index, value, active, part)
@@ -233,14 +233,14 @@ class Shared:
         part of it that this is.
         """
         node = self.values.node(value)
-        lanes = np.flatnonzero(active)
+        lanes = places(active)
         row = np.broadcast_to(node.h, (2, len(active)))[:, lanes]
         groups: dict[int, list[int]] = {}
         for i, start in enumerate(index[:, 0].tolist()):
             groups.setdefault(start, []).append(i)
         if index.shape[1] > 1 and len(np.unique(index)) != len(groups) * index.shape[1]:
             self.report("race", "two lanes write shared bytes that overlap in part")
-        torn = [lanes[g] for g in groups.values() if bool((row[:, g] != row[:, g[:1]]).any())]
+        torn = [lanes[g] for g in groups.values() if some(row[:, g] != row[:, g[:1]])]
         if not torn:
             return value
         size = len(torn[0])
@@ -283,10 +283,10 @@ class Shared:
 
     def _look(self, index: Table, active: npt.NDArray[np.bool_]) -> None:
         """Each active lane reads its bytes [active lanes, width]."""
-        me = np.flatnonzero(active)[:, None]
+        me = places(active)[:, None]
         writer, lane = self.writer[index], self.lane[index]
-        if bool(self._unordered(self.wrote.take(index, axis=1),
-                                np.where(writer != _NOBODY, lane, _NOBODY), me).any()):
+        if some(self._unordered(self.wrote.take(index, axis=1),
+                                np.where(writer != _NOBODY, lane, _NOBODY), me)):
             self.report("race", "a shared read that no barrier orders after another lane's write")
         if self.under_way(index):
             self.report("race", "a shared read while an asynchronous copy may still write there")
@@ -297,7 +297,7 @@ class Shared:
 
     def _pieces(self, writer: Table, lane: Table, off: Table, count: int,
                 active: npt.NDArray[np.bool_]) -> Value:
-        if bool((writer == _LOST).any()):
+        if some(writer == _LOST):
             raise GiveUp("loop", "shared bytes that no general iteration describes")
         grain = _grain(writer, lane, off, count)
         parts = [self._chunk(writer[:, i], lane[:, i], off[:, i], grain, active)
@@ -309,7 +309,7 @@ class Shared:
         """Return `grain` bytes that lie together in one stored value of one lane."""
         values = self.values
         total = len(active)
-        lanes = np.flatnonzero(active)
+        lanes = places(active)
         sources, which = _each_once(_codes(writer, off))
         table = np.zeros(total, dtype=np.int64)
         table[lanes] = lane
@@ -350,9 +350,9 @@ class Shared:
         writer, lane, off = (x.take(index) for x in (self.writer, self.lane, self.off))
         together = (writer == writer[..., :1]) & (lane == lane[..., :1]) & (
             off == off[..., :1] + np.arange(size))
-        if bool((writer == _LOST).any()):
+        if some(writer == _LOST):
             raise GiveUp("loop", "shared bytes that no general iteration describes")
-        if not bool(together.all()) or bool((writer < 0).any()):
+        if not every(together) or some(writer < 0):
             return None
         self.look_at_elements(index, lane, readers, issuer)
         code, which = np.unique(_codes(writer[..., 0], off[..., 0]), return_inverse=True)
@@ -368,7 +368,7 @@ class Shared:
 
     def unfold_at(self, at: Table, size: int, span: int) -> None:
         """Give the bytes of elements [k][n] under a swizzle to the elements of their tiles."""
-        self._grow(int(at.max()) + size)
+        self._grow(greatest(at) + size)
         for entry in each_once(self.writer[at].astype(np.int64) + 1).tolist() if span else ():
             tile = self.entries[entry - 1] if entry else None
             if isinstance(tile, Node) and tile.op == "tile":
@@ -389,16 +389,16 @@ class Shared:
         """Tell whether bytes [k][n][byte] may still be written while lanes read some of them."""
         self.touch()
         block, warp = self.ordered()
-        if not bool((wrote[0] >= block).any()) and not bool((wrote[1] >= warp).any()):
+        if not some(wrote[0] >= block) and not some(wrote[1] >= warp):
             return False  # whoever reads
-        return any(bool(self._unordered(
+        return any(some(self._unordered(
             wrote[:, :, n], who[:, n], (np.arange(len(n)) if issuer is None else np.full(
-                len(n), issuer))[None, :, None]).any()) for n in readers)
+                len(n), issuer))[None, :, None])) for n in readers)
 
     def known(self, address: Table, width: int, active: npt.NDArray[np.bool_]) -> bool:
         """Tell whether all those bytes were written."""
         index = self._bytes(address, width // 8, active)
-        return bool((self.writer[index] >= 0).all())
+        return every(self.writer[index] >= 0)
 
     # -- loops
     def generalise(self, other: Shared, value: Callable[[Value, Value], Value | None]) -> Shared:
@@ -449,14 +449,14 @@ class Shared:
 
     def matches(self, after: Shared, same: Callable[[Value, Value], bool]) -> bool:
         """Tell whether another state holds all that this one knows."""
-        known = np.flatnonzero(self.writer >= 0)
+        known = places(self.writer >= 0)
         if not len(known):
             return True
         if int(known[-1]) >= after.size:
             return False
         w = after.writer[known]
-        if bool((w < 0).any()) or bool((after.lane[known] != self.lane[known]).any()) \
-                or bool((after.off[known] != self.off[known]).any()):
+        if some(w < 0) or some(after.lane[known] != self.lane[known]) \
+                or some(after.off[known] != self.off[known]):
             return False
         for x, y in _pairs(self.writer[known], w):
             one, two = self.conds[x], after.conds[y]
@@ -509,7 +509,7 @@ def _grain(writer: Table, lane: Table, off: Table, count: int) -> int:
             o = off.reshape(w.shape)
             together = (w == w[:, :, :1]) & (ln == ln[:, :, :1]) & (
                 o == o[:, :, :1] + np.arange(grain))
-            if bool((together | ((w < 0) & (w[:, :, :1] < 0))).all()):
+            if every(together | ((w < 0) & (w[:, :, :1] < 0))):
                 return grain
         grain //= 2
     return 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from checker.tree.arrays import every
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, TooLarge
@@ -110,7 +111,7 @@ class _Same:
         """The same for a node, in every lane."""
         if node.deps & self.hidden:
             return False
-        return bool((self.there.h(node) == self.here.h(node)).all())
+        return every(self.there.h(node) == self.here.h(node))
 
     def poly(self, poly: Poly) -> bool:
         """The same for an address."""

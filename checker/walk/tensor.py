@@ -19,6 +19,7 @@ import numpy as np
 from checker.arith.steps import step_model
 from checker.arith.tensor import resolve
 from checker.core import Const, Mma, Op, Program, TensorMemory
+from checker.tree.arrays import every, greatest, least, places, some
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.walk.state import GiveUp, State
@@ -100,10 +101,10 @@ class TensorOps:
         engine = self.engine
         mask, rest = engine.memory.active()
         at = engine.values.poly(engine.source(op.src[0]), 64)
-        if not bool(mask.any()) or not rest.uniform or not at.is_const:
+        if not some(mask) or not rest.uniform or not at.is_const:
             raise GiveUp("tensor-memory", "an allocation that is not modelled", op.site)
         one = np.zeros(engine.lanes, dtype=bool)
-        one[np.flatnonzero(mask)[0]] = True
+        one[places(mask)[0]] = True
         where = np.broadcast_to(at.unsigned_const(engine.lanes), (engine.lanes,))
         engine.memory.shared.store(where.astype(np.int64), self.address, one,
                                    None if rest is engine.forest.true else rest)
@@ -117,7 +118,7 @@ class TensorOps:
                 m not in ((), (self.address,)) for m in poly.terms):
             raise GiveUp("tensor-memory", "an address in tensor memory that is not known", op.site)
         at = np.broadcast_to(np.asarray(poly.const, dtype=np.int64), (engine.lanes,))
-        if bool((at < 0).any()):
+        if some(at < 0):
             raise GiveUp("tensor-memory", "an address in tensor memory that is not known", op.site)
         return at >> 16, at & 0xFFFF
 
@@ -135,10 +136,10 @@ class TensorOps:
         else:
             raise GiveUp("tensor-memory", "a move of tensor memory that is not modelled", op.site)
         count = len(engine.program.reg_widths) - self.first
-        if not bool(mask.all()) or not rest.uniform or bool((row // 32 != self.row // 32).any()) \
-                or bool((column + attr.num > count).any()):
+        if not every(mask) or not rest.uniform or some(row // 32 != self.row // 32) \
+                or some(column + attr.num > count):
             raise GiveUp("tensor-memory", "a move of tensor memory that is not modelled", op.site)
-        used = range(self.first + int(column.min()), self.first + int(column.max()) + attr.num)
+        used = range(self.first + least(column), self.first + greatest(column) + attr.num)
         flights = engine.matrix.flights
         steps = (*engine.tiles.steps_under_way(), *flights.state.steps())
         if attr.action == "ld":
@@ -156,7 +157,7 @@ class TensorOps:
         shared = self.engine.memory.shared
         shared.touch()
         last = shared.moved[:1 + writes, columns.start - self.first:columns.stop - self.first]
-        if bool((last >= shared.ordered()[0]).any()):
+        if some(last >= shared.ordered()[0]):
             self.engine.problem("race", "tensor memory that no barrier orders after another "
                                         "thread's move")
 
@@ -172,7 +173,7 @@ class TensorOps:
         for j, dst in enumerate(op.dst):
             numbers, choice = np.unique(column + j, return_inverse=True)
             for c in numbers.tolist():
-                if c in self.half and bool((row[column + j == c] % 32 >= 16).any()):
+                if c in self.half and some(row[column + j == c] % 32 >= 16):
                     raise GiveUp("tensor-memory", "rows of tensor memory that are not followed",
                                  op.site)
             parts = [values.gather(self._column(c), source) for c in numbers.tolist()]
@@ -184,12 +185,12 @@ class TensorOps:
         attr: TensorMemory = op.attr
         row, column = self._moved(op)
         taken = 2 if attr.shape == "16x32bx2" else 1
-        halves = attr.shape == "16x32bx2" and bool((row % 32 < 16).all())
+        halves = attr.shape == "16x32bx2" and every(row % 32 < 16)
         new: dict[int, Node] = {}
         for j in range(attr.num):
             value = engine.source(op.src[taken + j])
             for c in np.unique(column + j).tolist():
-                mine = np.flatnonzero(column + j == c)
+                mine = places(column + j == c)
                 writer = np.full(ROWS, -1, dtype=np.int64)
                 writer[row[mine]] = mine
                 if halves:  # nobody looks at the other rows: they may hold anything
@@ -247,7 +248,7 @@ class TensorOps:
         """One matrix step, issued by one lane for the block."""
         engine = self.engine
         mask, rest = engine.memory.active()
-        lanes = np.flatnonzero(mask)
+        lanes = places(mask)
         words = [engine.values.poly(engine.source(s), w)
                  for s, w in ((op.src[0], 64), (op.src[1], 64), (op.src[4], 32))]
         if not self.present or len(lanes) != 1 or not rest.uniform \
@@ -313,7 +314,7 @@ class TensorOps:
     def _commit(self, op: Op) -> None:
         engine = self.engine
         mask, rest = engine.memory.active()
-        lanes = np.flatnonzero(mask)
+        lanes = places(mask)
         if len(lanes) != 1 or not rest.uniform or op.attr[0] != "tcgen05":
             raise GiveUp("mbarrier", "a commit that is not modelled", op.site)
         engine.tiles.commit(op, int(lanes[0]))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.core import GENERIC_PARAM, OPS, BulkCopy, Op
+from checker.tree.arrays import every, places, some
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
@@ -120,7 +121,7 @@ class TileOps:
         bits = poly.unsigned_const(self.engine.lanes)
         if lane is not None:
             return int(bits[lane])
-        return int(bits[0]) if bool((bits == bits[0]).all()) else None
+        return int(bits[0]) if every(bits == bits[0]) else None
 
     def _actors(self, op: Op) -> tuple[list[int], Node]:
         """Return the lanes that issue an operation and the condition under which they do."""
@@ -129,7 +130,7 @@ class TileOps:
             raise GiveUp("tensor-copy", f"a bulk copy: {self.engine.unknown}", op.site)
         if not rest.uniform:
             raise GiveUp("tensor-copy", "lanes that issue a bulk copy are not known", op.site)
-        return np.flatnonzero(mask).tolist(), rest
+        return places(mask).tolist(), rest
 
     # -- mbarriers
     def _init(self, op: Op) -> None:
@@ -160,7 +161,7 @@ class TileOps:
     def _bar(self, at: int | None, op: Op) -> Bar:
         if at is not None:
             shared = self.engine.memory.shared
-            lanes = np.flatnonzero(self.engine.memory.active()[0])
+            lanes = places(self.engine.memory.active()[0])
             if shared.look(np.arange(at, at + MBARRIER_BYTES)[None, :], lanes):
                 self.engine.problem("race", "an mbarrier is used that no barrier orders after its "
                                             "setup")
@@ -229,7 +230,7 @@ class TileOps:
         engine = self.engine
         mask, rest = engine.memory.active()
         at, parity = self._number(op.src[0]), self._number(op.src[1])
-        if not self.waiting or op.attr != "parity" or not bool(mask.all()) or parity is None \
+        if not self.waiting or op.attr != "parity" or not every(mask) or parity is None \
                 or not rest.uniform:
             engine.opaque(op, "a test of an mbarrier that is no wait of the whole block")
             engine.unmodelled("a test of an mbarrier that is no wait of the whole block")
@@ -315,7 +316,7 @@ class TileOps:
         tile = engine.forest.make("tile", f"{name}.{start}.{size}", width=8 * size, args=coords)
         shared._grow(start + size + 1024)  # swizzling stays within 1024 bytes
         index = np.arange(start, start + size)
-        if bool(shared._unordered(shared.read[:, index], shared.reader[index], lane).any()) \
+        if some(shared._unordered(shared.read[:, index], shared.reader[index], lane)) \
                 or shared.still_read(index):
             engine.problem("race", "a tile is fetched over bytes that may still be read")
         np.add.at(shared.pending, index, 1)
@@ -417,7 +418,7 @@ class TileOps:
         if span not in SPANS or int(index[-1]) >= shared.size:
             raise GiveUp("tensor-copy", "a tile whose swizzle is not known", op.site)
         late = (shared.wrote[0, index] >= shared.ordered()[0]) & (shared.lane[index] != lane)
-        if bool(late.any()) or shared.under_way(index):
+        if some(late) or shared.under_way(index):
             engine.problem("race", "a tile is stored while its bytes may still be written")
         kept = engine.state.path, engine.guard
         try:
