@@ -72,7 +72,7 @@ def packed(x: Line, name: str) -> None:
 
 
 # --- extended precision (9.7.2): CC.CF is one hidden predicate register. The machine has a carry
-# only, that of a + ~b + 1 where it subtracts: a borrow is no carry (read off ptxas 12.8 and 13.0) ---
+# only, that of a + ~b + 1 where it subtracts: a borrow is no carry (docs/contraction.md) ---
 
 
 def _cc_type(x: Line) -> tuple[str, int]:
