@@ -21,7 +21,7 @@ CAMPAIGNS: dict[str, Callable[[Options], int]] = {
 
 def main(
     campaign: Annotated[str, typer.Argument(help=" | ".join(sorted(CAMPAIGNS)))],
-    isa: Annotated[str, typer.Option(help="ptx or gcn")] = "ptx",
+    isa: Annotated[str, typer.Option(help="ptx or gcn; of algebra also ptx-more")] = "ptx",
     count: Annotated[int, typer.Option(help="mutants, rewrites or kernels")] = 1000,
     seed: Annotated[int, typer.Option(help="the same seed gives the same campaign")] = 1,
     only: Annotated[str, typer.Option(help="pattern on kernel names")] = "",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -38,13 +38,21 @@ from corpus.pool import Lost
 #: both, by one or by none; bits that no model gives; other bits and called equal all the same
 FATES = ("apart", "proved", "static only", "launch only", "not proved", "no bytes", "MERGED")
 
-FACTS: Mapping[str, Mapping[str, Any]] = {isa: {
-    "grid": [ELEMENTS // dialect.threads, 1, 1], "block": [dialect.threads, 1, 1],
+#: of each dialect its launches, one for each size; results of several words have fewer elements
+FACTS: Mapping[str, Sequence[Mapping[str, Any]]] = {isa: [{
+    "grid": [ELEMENTS // dialect.threads // dialect.result_words ** 3, 1, 1],
+    "block": [dialect.threads, 1, 1],
     "args": [*({"buffer": name, "dtype": "u32", "elements": ELEMENTS, "role": "in"}
                for name in "abc"),
-             {"buffer": "out", "dtype": "u32", "elements": 2 * ELEMENTS, "role": "out"}]}
-    for isa, dialect in DIALECTS.items()}
-LAUNCH = {isa: Launch.from_json(facts) for isa, facts in FACTS.items()}
+             {"buffer": "out", "dtype": "u32", "role": "out",
+              "elements": 2 * ELEMENTS // dialect.result_words ** 2},
+             *([] if size is None else [{"i32": size}])]}
+    for size in dialect.sizes] for isa, dialect in DIALECTS.items()}
+LAUNCHES = {isa: [Launch.from_json(f) for f in facts] for isa, facts in FACTS.items()}
+
+#: how floats lie in results, by kind
+FLOATS = {"f": ("f32", np.uint32), "x": ("f16", np.uint16), "y": ("bf16", np.uint16),
+          "q": ("f64", np.uint64)}
 
 #: seed of the inputs
 WORDS = "one"
@@ -71,87 +79,103 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What the two engines and the bits say of one text; None: no answer."""
+    """What the engines and the bits say of one text, some launch by launch; None: no answer."""
 
     signature: str | None
-    map: str | None
-    words: NDArray[np.uint32] | None
+    maps: list[str | None]
+    words: list[NDArray[np.uint32] | None]
 
 
 @lru_cache(maxsize=4)
-def _inputs(seed: str) -> dict[str, NDArray[np.uint32]]:
-    return inputs(seed)
+def _inputs(isa: str) -> dict[str, NDArray[np.uint32]]:
+    return inputs(WORDS, DIALECTS[isa].result_words == 2)
 
 
-def written(program: Program, kinds: str) -> NDArray[np.uint32] | None:
+def written(program: Program, kinds: str, isa: str = "", number: int = 0
+            ) -> NDArray[np.uint32] | None:
     """Return the words that a text writes, from the domain `bytes`: one NaN, if bit-accurate."""
-    run = replay(program, LAUNCH[program.isa], domain="bytes", inputs=_inputs(WORDS))
+    isa = isa or program.isa
+    run = replay(program, LAUNCHES[isa][number], domain="bytes", inputs=_inputs(isa))
     if not run.usable or run.inaccurate:
         return None
     return _plain(run.outputs["out"].words[1].astype(np.uint32), kinds)
 
 
 def _plain(words: NDArray[np.uint32], kinds: str) -> NDArray[np.uint32]:
-    """Return words [elements][2] with one NaN for all, where they are floats."""
-    words = words.reshape(-1, 2).copy()
-    for column, kind in enumerate(kinds):
-        if kind == "f":
-            words[:, column] = canonical_nans("f32", words[:, column])
-        if kind == "x":
-            halves = np.ascontiguousarray(words[:, column]).view(np.uint16)
-            words[:, column] = canonical_nans("f16", halves).view(np.uint32)
-    return words
+    """Return words [elements][2 results], or [2 results of two words], with one NaN for all."""
+    each = 1 if len(words) == 2 * ELEMENTS else 2
+    words = words.reshape(-1, 2, each).copy()
+    for number, kind in enumerate(kinds):
+        if kind in FLOATS:
+            dtype, held = FLOATS[kind]
+            own = words[:, number, :2 if kind == "q" else 1]
+            bits = np.ascontiguousarray(own).view(held)
+            own[:] = canonical_nans(dtype, bits).astype(held).view(np.uint32)
+    return words.reshape(-1, 2 * each)
 
 
-def _made(text: str, kinds: str) -> Made:
+def _made(text: str, kinds: str, isa: str, launches: int) -> Made:
     """Ask both engines, and the domain `bytes` for what is written."""
-    program = api.program_of(text)
-    signed, trees = api.sign(text), replay(program, LAUNCH[program.isa])
-    return Made(signed.text if signed.modelled else None, trees.digest if trees.usable else None,
-                written(program, kinds))
+    program, signed = api.program_of(text), api.sign(text)
+    runs = [replay(program, launch) for launch in LAUNCHES[isa][:launches]]
+    return Made(signed.text if signed.modelled else None,
+                [run.digest if run.usable else None for run in runs],
+                [written(program, kinds, isa, number) for number in range(launches)])
 
 
 def judge(job: Job) -> list[Pair]:
     """Compare the texts of one family."""
-    return pairs(family(job.seed, job.members, job.isa))
+    return pairs(family(job.seed, job.members, job.isa), job.isa)
 
 
-def pairs(texts: Family) -> list[Pair]:
+def pairs(texts: Family, isa: str = "ptx") -> list[Pair]:
     """Compare the texts of a family with the first one, and all that an engine calls equal."""
     out: list[Pair] = []
-    found = [_made(text, texts.kinds) for text in texts.texts]
+    size = DIALECTS[isa].names(DIALECTS[isa].plain).get("n", "")
+    sized = size and any(text.count(size) > 1 for text in texts.texts)
+    launches = len(LAUNCHES[isa]) if sized else 1
+    found = [_made(text, texts.kinds, isa, launches) for text in texts.texts]
     for at, other in enumerate(found):
         for before, one in enumerate(found[:at]):
             static = one.signature is not None and one.signature == other.signature
-            launch = one.map is not None and one.map == other.map
-            if before and not (static or launch):
+            launch = [m is not None and m == n for m, n in zip(one.maps, other.maps, strict=True)]
+            if before and not (static or any(launch)):
                 continue
             both = (texts.texts[before], texts.texts[at])
             spelled = texts.spelled[at] if not before else \
                 f"{texts.spelled[before]} | {texts.spelled[at]}"
-            if one.words is None or other.words is None:
-                out.append(Pair(spelled, "no bytes"))
-                continue
-            differ = np.argwhere(one.words != other.words)
-            if len(differ):
-                fate = "MERGED" if static or launch else "apart"
-                by = "static" if static else "launch"
-                out.append(Pair(spelled, fate, both, _shown(by, one, other, differ)
-                                if fate == "MERGED" else ""))
-                continue
-            fate = "proved" if static and launch else "static only" if static else \
-                "launch only" if launch else "not proved"
-            out.append(Pair(spelled, fate, both))
+            fate, shown = _fate(static, launch, one, other)
+            out.append(Pair(spelled, fate, both if fate != "no bytes" else ("", ""), shown))
     return out
 
 
-def _shown(by: str, one: Made, other: Made, differ: NDArray[Any]) -> str:
-    assert one.words is not None
-    assert other.words is not None
+def _fate(static: bool, launch: Sequence[bool], one: Made, other: Made) -> tuple[str, str]:
+    """Return what became of a pair, and where what is called equal differs."""
+    apart = False
+    for number, (x, y) in enumerate(zip(one.words, other.words, strict=True)):
+        if x is None or y is None:
+            continue
+        differ = np.argwhere(x != y)
+        if len(differ) and (static or launch[number]):
+            return "MERGED", _shown("static" if static else "launch", number, x, y, differ)
+        apart |= len(differ) > 0
+    if apart:
+        return "apart", ""
+    if any(w is None for w in (*one.words, *other.words)):
+        return "no bytes", ""
+    return ("proved" if static and all(launch) else "static only" if static else
+            "launch only" if all(launch) else "not proved"), ""
+
+
+def _shown(by: str, number: int, one: NDArray[np.uint32], other: NDArray[np.uint32],
+           differ: NDArray[Any]) -> str:
     row, column = differ[0]
-    given = ", ".join(f"{name} {int(bits[row]):08x}" for name, bits in _inputs(WORDS).items())
-    return (f"{by}: {len(differ)} words, first word {column} of {given}: "
-            f"{int(one.words[row, column]):08x}, {int(other.words[row, column]):08x}")
+    each = one.shape[1] // 2
+    given = ", ".join(
+        f"{name} {' '.join(f'{int(b):08x}' for b in bits[each * row:each * (row + 1)])}"
+        for name, bits in _inputs("ptx" if each == 1 else "ptx-more").items())
+    return (f"{by}: {len(differ)} words at launch {number}, first word {column} of {given}: "
+            f"{int(one[row, column]):08x}, {int(other[row, column]):08x}")
 
 
 def campaign(options: Options) -> int:
@@ -214,7 +238,7 @@ def ran(job: Job) -> list[tuple[str, str, str]]:
     for text, spelled in zip(texts.texts, texts.spelled, strict=True):
         try:
             module, function = _Worker.device.load(text.encode(), "expression", 0)
-            words = _plain(_Worker.device.launch(function, FACTS["ptx"], _inputs(WORDS))["out"],
+            words = _plain(_Worker.device.launch(function, FACTS["ptx"][0], _inputs("ptx"))["out"],
                            texts.kinds)
             _Worker.device.unload(module)
         except DeviceError as error:
@@ -226,7 +250,7 @@ def ran(job: Job) -> list[tuple[str, str, str]]:
             wrong = "no bytes"
         elif (model != words).any():
             row, column = np.argwhere(model != words)[0]
-            given = ", ".join(f"{int(bits[row]):08x}" for bits in _inputs(WORDS).values())
+            given = ", ".join(f"{int(bits[row]):08x}" for bits in _inputs("ptx").values())
             wrong = (f"{int((model != words).sum())} words, word {column} of {given}: "
                      f"device {int(words[row, column]):08x}, model {int(model[row, column]):08x}")
         out.append((spelled, digest_of(words), wrong))

@@ -64,10 +64,15 @@ class Dialect:
     #: kinds of a spelling's own registers; those of each string share one counter
     own: ClassVar[tuple[str, ...]]
     plain: ClassVar[Setting]
+    table: ClassVar[str]
+    #: words that a thread stores of each of its two results
+    result_words: ClassVar[int] = 1
+    #: values of the kernel's scalar argument; None: it has none
+    sizes: ClassVar[tuple[int | None, ...]] = (None,)
 
     def operations(self) -> dict[str, Operation]:
         """The table of spellings, by name."""
-        return _read(self.isa)
+        return _read(self.table)
 
     def words(self, setting: Setting) -> frozenset[str]:
         """What a target is, as the table of spellings asks for it."""
@@ -96,7 +101,7 @@ class Dialect:
 
 
 @cache
-def _read(isa: str) -> dict[str, Operation]:
+def _read(table: str) -> dict[str, Operation]:
     """Read the table of spellings.
 
     {d} is the result, {0} and so on are the operands, {k} and {j} literals; {f0} and the like are
@@ -104,7 +109,7 @@ def _read(isa: str) -> dict[str, Operation]:
     """
     out: dict[str, Operation] = {}
     name = ""
-    for line in (Path(__file__).parent / f"spellings_{isa}.txt").read_text().split("\n"):
+    for line in (Path(__file__).parent / f"spellings_{table}.txt").read_text().split("\n"):
         if line.startswith("    "):
             asked, text = frozenset[str](), line.strip()
             if text.startswith("["):
@@ -123,9 +128,9 @@ def _read(isa: str) -> dict[str, Operation]:
 
 
 class _Ptx(Dialect):
-    isa, threads = "ptx", 128
+    isa, table, threads = "ptx", "ptx", 128
     given: ClassVar = {kind: tuple(f"%{kind}{n}" for n in range(3)) for kind in "frh"}
-    own = ("f", "r", "h", "q", "l", "p")
+    own: ClassVar[tuple[str, ...]] = ("f", "r", "h", "q", "l", "p")
     plain = Setting("sm_90")
     types: ClassVar = {"f": "f32", "r": "b32", "h": "b16", "q": "f64", "l": "b64", "p": "pred"}
 
@@ -181,6 +186,69 @@ class _Ptx(Dialect):
 """
 
 
+class _More(_Ptx):
+    """Words of 64 bits, halves in pairs, shared memory, loops of n turns: a table of its own."""
+
+    table = "ptx_more"
+    given: ClassVar = {**{kind: tuple(f"%{kind}{n}" for n in range(3)) for kind in "frhq"},
+                       "l": ("%l20", "%l21", "%l22"),
+                       **dict.fromkeys("xy", ("%r0", "%r1", "%r2"))}
+    own = ("f", "r", "h", "q", "l", "p", "b")
+    result_words = 2
+    sizes = (0, 1, 2, 3, 5, 8, -1)
+
+    def names(self, setting: Setting) -> dict[str, str]:
+        return {"tid": "%r190", "n": "%r193", "pa": "%l7"}
+
+    def register(self, kind: str, number: int, setting: Setting) -> str:
+        if kind == "b":
+            return f"$L{number}"
+        if kind == "l" and number < 100:
+            return f"%l{20 + number}"
+        return f"%{'r' if kind in 'xy' else kind}{number}"
+
+    def text(self, lines: Sequence[str], outputs: Sequence[tuple[str, str]], setting: Setting
+             ) -> str:
+        lines = [f"{line};" for line in lines]
+        for number, (reg, kind) in enumerate(outputs):
+            if kind == "h":
+                lines.append(f"cvt.u32.u16 %r{198 + number}, {reg};")
+                reg = f"%r{198 + number}"
+            lines.append(f"st.global.b{64 if kind in 'lq' else 32} [%l4+{8 * number}], {reg};")
+        body = "\n".join(f"    {line}" for line in lines)
+        declared = "\n".join(f"    .reg .{of} %{kind}<200>;" for kind, of in self.types.items())
+        loads = "\n".join(f"""    ld.param.u64 %l{1 + n}, [{name}];
+    mad.wide.s32 %l8, %r192, 8, %l{1 + n};
+    ld.global.b64 %l{20 + n}, [%l8];
+    mov.b64 %q{n}, %l{20 + n};
+    mov.b64 {{%r{n}, %r{180 + n}}}, %l{20 + n};
+    mov.b32 %f{n}, %r{n};""" for n, name in enumerate("abc"))
+        return f"""//
+.version 8.5
+.target sm_90
+.address_size 64
+.visible .entry expression(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 out,
+    .param .u32 n)
+.reqntid {self.threads}, 1, 1
+{{
+{declared}
+    .shared .align 16 .b8 buf[4096];
+    ld.param.u64 %l4, [out];
+    ld.param.u32 %r193, [n];
+    mov.u32 %r190, %tid.x;
+    mov.u32 %r191, %ctaid.x;
+    mad.lo.s32 %r192, %r191, {self.threads}, %r190;
+    mad.wide.s32 %l4, %r192, 16, %l4;
+{loads}
+    mov.b64 %l7, %l1;
+    mov.b32 {{%h0, %h1}}, %r0;
+    cvt.u16.u32 %h2, %r1;
+{body}
+    ret;
+}}
+"""
+
+
 # --- AMDGCN -----------------------------------------------------------------------------------
 
 _GFX9 = "9 sdwa mix fma16 dot"
@@ -201,7 +269,7 @@ _MODES = (0xF0, 0xF0, 0xC0, 0x00, 0x30, 0xF5, 0xFA, 0xFF, 0xF1, 0xF4, 0xD0, 0xE0
 
 
 class _Gcn(Dialect):
-    isa, threads = "gcn", 64
+    isa, table, threads = "gcn", "gcn", 64
     given: ClassVar = {"f": ("v1", "v2", "v3"), "r": ("v1", "v2", "v3"), "h": ("v1", "v7", "v2"),
              "s": ("s20", "s21", "s22")}
     own = ("frh", "q", "p", "s")
@@ -319,4 +387,4 @@ def _object(body: Sequence[str], setting: Setting, wave: int) -> str:
             "amdhsa.version:\n  - 1\n  - 2\n...\n\t.end_amdgpu_metadata\n")
 
 
-DIALECTS: Mapping[str, Dialect] = {"ptx": _Ptx(), "gcn": _Gcn()}
+DIALECTS: Mapping[str, Dialect] = {"ptx": _Ptx(), "ptx-more": _More(), "gcn": _Gcn()}

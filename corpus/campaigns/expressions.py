@@ -27,6 +27,11 @@ _FLOATS = (0x00000000, 0x80000000, 0x3F800000, 0xBF800000, 0x40000000, 0xC000000
            0x41200000, 0x5F000000, 0x20000000)
 _INTEGERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 24, 31, 32, 255, 256, 0xFFFF, 0x8000, 0x7FFFFFFF,
              0x80000000, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFF8, 0x00800000, 0x0F0F0F0F, 0x3210)
+_DOUBLES = (0, 1 << 63, 1, 0x3FF0000000000000, 0xBFF0000000000000, 0x3FE0000000000000,
+            0x7FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000000, 0x0010000000000000,
+            0x7FEFFFFFFFFFFFFF, 0x47EFFFFFF0000000, 0x3810000000000000, 0x36A0000000000000,
+            0x41DFFFFFFFC00000, 0x41EFFFFFFFE00000, 0x43E0000000000000, 0xC3E0000000000000,
+            0x4340000000000001, 0x3CA0000000000000)
 _HALVES = (0x0000, 0x8000, 0x3C00, 0xBC00, 0x4000, 0x3800, 0x7C00, 0xFC00, 0x7E00, 0x0400, 0x0001,
            0x7BFF, 0x1400, 0x4900)
 
@@ -44,7 +49,8 @@ class _Step:
 class Family:
     """Texts of one program; `spelled` names what each writes otherwise than the first.
 
-    kinds: of the two words that a thread writes, "f" (f32), "x" (two halves) or "r".
+    kinds: of the two results that a thread writes, "f" (f32), "x" (two halves), "y" (two bf16), "q"
+    (f64) or "r".
     """
 
     texts: tuple[str, ...]
@@ -99,11 +105,15 @@ def single(operation: str, isa: str = "ptx", settings: Sequence[Setting] = ()) -
 
 
 def _kinds(outputs: Sequence[tuple[str, str]]) -> str:
-    return "".join({"r": "r", "s": "r", "x": "x"}.get(kind, "f") for _reg, kind in outputs)
+    return "".join(kind if kind in "rxyq" else "r" if kind in "sl" else "f"
+                   for _reg, kind in outputs)
 
 
-def inputs(seed: str) -> dict[str, NDArray[np.uint32]]:
-    """Return the words of a, b and c: edge values met by edge values, halves, and anything."""
+def inputs(seed: str, doubles: bool = False) -> dict[str, NDArray[np.uint32]]:
+    """Return the words of a, b and c: edge values met by edge values, halves, and anything.
+
+    doubles: a third of the pairs of words are edge values of f64, or numbers of everyday size.
+    """
     rng = np.random.default_rng([ord(c) for c in seed])
     halves = np.array(_HALVES, dtype=np.uint32)
     out = {}
@@ -118,6 +128,12 @@ def inputs(seed: str) -> dict[str, NDArray[np.uint32]]:
         words = np.where(kind == 4, everyday.view(np.uint32), words)
         words = np.where(kind == 5, (everyday * 100).view(np.uint32), words)
         out[name] = np.where(kind == 6, small, words)
+    for name in out if doubles else ():
+        pairs = out[name].view(np.uint64)
+        kind = rng.integers(0, 6, len(pairs))
+        edge = rng.choice(np.array(_DOUBLES, dtype=np.uint64), len(pairs))
+        number = (rng.standard_normal(len(pairs)) * 1e9).view(np.uint64)
+        out[name] = np.where(kind == 0, edge, np.where(kind == 1, number, pairs)).view(np.uint32)
     return out
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from checker import api
 from checker.replay import replay
-from corpus.campaigns.algebra import LAUNCH
+from corpus.campaigns.algebra import LAUNCHES
 from corpus.campaigns.dialects import DIALECTS, Setting
 from corpus.campaigns.expressions import inputs
 from tests.gcn import oracle as o
@@ -193,7 +193,7 @@ def check(line: str, model: Model, setting: Setting, kind: str = "f32") -> None:
     lines = ["v_mov_b32_e32 v20, 0", *(
         x.strip() for x in line.format(d="v20", **dialect.names(setting)).split(";"))]
     program = api.program_of(dialect.text(lines, [("v20", "r")] * 2, setting))
-    run = replay(program, LAUNCH["gcn"], domain="bytes", inputs=WORDS)
+    run = replay(program, LAUNCHES["gcn"][0], domain="bytes", inputs=WORDS)
     assert run.reasons() == ()
     assert not run.inaccurate
     got = run.outputs["out"].words[1].astype(np.uint32)[::2]
