@@ -36,7 +36,7 @@ from checker.walk.general import (
 )
 from checker.walk.period import schedule
 from checker.walk.private import kept
-from checker.walk.state import GiveUp, State
+from checker.walk.state import GiveUp, State, StoreEvent
 from checker.walk.strides import one_tile_each
 from checker.walk.tiles import TileState, only_waits, wait
 
@@ -725,30 +725,35 @@ class Runner:
         """Stores inside a loop are elements of every iteration, under its condition."""
         if lead or period > 1:
             raise GiveUp("loop", "stores inside a pipelined loop", self.engine.site)
-        if not summary.cond.deps & ~self.kappa.deps & self._phi_mask():
-            replace = Replacer(self.engine, {self.kappa: Poly(32, {(self.kappa,): 1, (): -1})})
-            before = replace.node(summary.cond)
-            form = "while" if summary.header_exit else "do"
-            reached = summary.cond
-            if form == "do":
-                start = Replacer(self.engine, {self.kappa: Poly(32, {})}).node(before)
-                known = conjuncts(self.path)
-                if self._closed(start) and self.engine.logic.implies(known, start):
-                    form, reached = "while", before
-            tag = self.engine.forest.make("reached", form, width=1, args=(reached,))
-            if form == "while" and not self.depth and self._tile_by_tile(runs, reached):
-                return
-            for it in runs:
-                for event in it.stores:
-                    if any(n.deps & self._phi_mask() for n in (
-                            event.guard, *(a for m in event.address.terms for a in m))):
-                        raise GiveUp("loop", "running values decide where a loop stores",
-                                     event.site)
-                    event.loops = (*event.loops[:self.depth], tag,
-                                   *event.loops[self.depth + 1:])
-                    event.value = self._stored(event.value, summary)
+        if summary.cond.deps & ~self.kappa.deps & self._phi_mask():
+            raise GiveUp("loop", "stores in a loop that data decide", self.engine.site)
+        stores = [(event, it) for it in runs for event in it.stores]
+        reached = [self._reached(event, it, summary) for event, it in stores]
+        if not self.depth and len(set(reached)) == 1 and reached[0][0] == "while" \
+                and self._tile_by_tile(runs, reached[0][1]):
             return
-        raise GiveUp("loop", "stores in a loop that data decide", self.engine.site)
+        for (event, _it), (form, cond) in zip(stores, reached, strict=True):
+            if any(n.deps & self._phi_mask() for n in (
+                    event.guard, *(a for m in event.address.terms for a in m))):
+                raise GiveUp("loop", "running values decide where a loop stores", event.site)
+            tag = self.engine.forest.make("reached", form, width=1, args=(cond,))
+            event.loops = (*event.loops[:self.depth], tag, *event.loops[self.depth + 1:])
+            event.value = self._stored(event.value, summary)
+
+    def _reached(self, event: StoreEvent, it: Iteration, summary: Summary) -> tuple[str, Node]:
+        """Return how the test of a loop decides whether iteration k comes to a store.
+
+        Behind the test it is that of iteration k. Before it, of the iteration before; there is none
+        before the first one, unless that is known to hold (`while`).
+        """
+        engine = self.engine
+        if engine.logic.implies(conjuncts(event.guard), it.cond):
+            return "while", summary.cond
+        before = self._at(summary.cond, Poly(32, {(self.kappa,): 1, (): -1}))
+        start = self._at(before, Poly(32, {}))
+        if self._closed(start) and engine.logic.implies(conjuncts(self.path), start):
+            return "while", before
+        return "do", summary.cond
 
     def _tile_by_tile(self, runs: list[Iteration], reached: Node) -> bool:
         """Take a loop over tiles for a grid with a block for each of them, if it is one."""

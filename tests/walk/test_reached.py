@@ -1,0 +1,61 @@
+"""How often a loop comes to a store: before its test once more than behind it."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker.tree import same
+from tests.walk.kernels import equal, text, walked
+
+STORE = """
+    mad.wide.s32 %rd13, %r10, 256, %rd12;
+    st.global.f32 [%rd13], %f1;"""
+STEP = "\n    add.s32 %r10, %r10, 1;"
+
+
+def _loop(body: str, enter: str = "", after: str = "") -> str:
+    """out[k * 64 + t] = a[t] for those k that a body comes to the store with; %p2 tells to stay."""
+    return text(f"""
+    mul.wide.u32 %rd10, %r2, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd3, %rd10;
+    ld.global.f32 %f1, [%rd11];
+    mov.u32 %r10, 0;
+    {enter}
+$loop:
+    {body}
+$done:
+    {after}
+$end:""")
+
+
+def _last(bound: str) -> str:
+    """A body that tests after its step."""
+    return f"{STORE}{STEP}\n    {bound}\n    @%p2 bra $loop;"
+
+
+N = "setp.lt.s32 %p2, %r10, %r1;"
+ONE_LESS = "add.s32 %r11, %r10, 1;\n    setp.lt.s32 %p2, %r11, %r1;"
+TWO = "setp.lt.s32 %p3, %r1, 2;\n    @%p3 bra $end;"
+LIVE = "add.s32 %r12, %r10, 1;"  # the counter is read behind the loop
+FIRST = f"{N}\n    @!%p2 bra $done;{STORE}{STEP}\n    bra $loop;"
+MIDDLE = f"{STORE}\n    {N}\n    @!%p2 bra $done;{STEP}\n    bra $loop;"
+
+
+def test_what_is_read_behind_a_loop_does_not_move_its_test() -> None:
+    assert equal(_loop(_last(N), TWO), _loop(_last(N), TWO, LIVE))
+    assert equal(_loop(_last(N)), _loop(_last(N), after=LIVE))
+    assert equal(_loop(FIRST), _loop(FIRST, after=LIVE))
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    (_loop(_last(N), TWO, LIVE), _loop(_last(ONE_LESS), TWO)),  # n rows, n - 1 rows
+    (_loop(_last(N), TWO, LIVE), _loop(_last(ONE_LESS), TWO, LIVE)),
+    (_loop(MIDDLE), _loop(FIRST)),  # n + 1 rows, n rows
+    (_loop(MIDDLE, after=LIVE), _loop(FIRST, after=LIVE)),
+    (_loop(_last(N)), _loop(FIRST)),  # at least one row
+])
+def test_a_row_more_shows(one: str, other: str) -> None:
+    assert walked(one).modelled
+    assert walked(other).modelled
+    assert not same(walked(one), walked(other))[0]
