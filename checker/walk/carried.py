@@ -6,7 +6,6 @@ In: a loop of a program. Out: sets of registers. Nothing here is run.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from itertools import product
 from typing import TYPE_CHECKING
 
 from checker.core import OPS, Op
@@ -49,19 +48,35 @@ def idle(engine: Engine, loop: Loop, registers: list[int]) -> set[int]:
 
 def cyclic(engine: Engine, loop: Loop) -> set[int]:
     """Return the registers in a cyclic dependence with a float or matrix operation in it."""
-    succ: dict[int, set[int]] = {}
-    heavy: set[tuple[int, int]] = set()
-    for op in body(engine, loop):
-        kind, reads = OPS[op.name].kind, op.reads
-        for r in reads:
-            succ.setdefault(r, set()).update(op.dst)
-        if kind in ("float", "matrix"):
-            heavy.update(product(reads, op.dst))
-        elif kind == "cvt":
-            heavy.update((r, d) for r, d in product(reads, op.dst) if r != d)
-    component = _components(succ)
-    busy = {component[r] for r, d in heavy if component[r] == component[d]}
-    return {r for r in component if component[r] in busy}
+    ops = list(body(engine, loop))
+    after = _after(ops)
+    found: set[int] = set()
+    for op in ops:
+        kind = OPS[op.name].kind
+        if kind not in ("float", "matrix", "cvt"):
+            continue
+        for r in {*op.reads} - found:
+            if any(after[d] >> r & 1 for d in op.dst if d in after and (kind != "cvt" or d != r)):
+                found.update(x for x, bits in after.items() if after[r] >> x & 1 and bits >> r & 1)
+    return found
+
+
+def _after(ops: list[Op]) -> dict[int, int]:
+    """Return which registers depend on each register that operations read, as bit sets."""
+    after: dict[int, int] = {}
+    grown = True
+    while grown:
+        grown = False
+        for op in reversed(ops):
+            given = 0
+            for d in op.dst:
+                given |= 1 << d | after.get(d, 0)
+            for r in op.reads:
+                old = after.get(r, 0)
+                if old | given != old or r not in after:
+                    after[r] = old | given
+                    grown = True
+    return after
 
 
 def summed(engine: Engine, loop: Loop) -> set[int]:
@@ -151,16 +166,3 @@ def _added_to(op: Op) -> list[int]:
     """Return the registers that a matrix step adds to."""
     before = sum(x.regs if x.source == "regs" else 1 for x in (op.attr.a, op.attr.b))
     return [s for s in op.src[before:before + op.attr.c.regs] if isinstance(s, int)]
-
-
-def _components(succ: dict[int, set[int]]) -> dict[int, int]:
-    """Strongly connected components, iteratively (Tarjan)."""
-    import networkx as nx
-    graph = nx.DiGraph()
-    graph.add_edges_from((a, b) for a, targets in succ.items() for b in targets)
-    out: dict[int, int] = {}
-    for i, members in enumerate(nx.strongly_connected_components(graph)):
-        looped = len(members) > 1
-        for m in members:
-            out[m] = i if looped or graph.has_edge(m, m) else -m - 1
-    return out

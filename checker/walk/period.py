@@ -28,6 +28,7 @@ __all__ = ["Schedule", "schedule"]
 MAX_PERIOD = 12
 MAX_LEAD = 4  # iterations beyond those that the registers show: what memory holds settles later
 STEPS = 30
+EARLY = 15  # steps after which what went round four times is taken to go on so
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,9 @@ def schedule(engine: Engine, loop: Loop, state: State, carried: list[int]) -> Sc
     try:
         for step in range(STEPS if watched else 1):
             history.append([engine.state.regs[r] for r in watched])
+            found = _repeats(history) if step + 1 == EARLY else None
+            if found is not None and found[0] + 4 * found[1] <= EARLY:
+                break
             for op in ops:
                 engine.step(op)
             if not step and tests and all(r in pure for r in tests):
@@ -73,7 +77,7 @@ def schedule(engine: Engine, loop: Loop, state: State, carried: list[int]) -> Sc
         pass
     finally:
         engine.state, engine.guard, engine.site = kept
-    lead, period = _repeats(history)
+    lead, period = _repeats(history) or (0, 1)
     return Schedule(lead, period, literal)
 
 
@@ -110,17 +114,20 @@ def _slice(engine: Engine, loop: Loop) -> tuple[list[Op], set[int]]:
     return kept, written - impure
 
 
-def _repeats(history: list[list[Value | None]]) -> tuple[int, int]:
-    """Return the smallest period, and after how many iterations it sets in."""
+def _repeats(history: list[list[Value | None]]) -> tuple[int, int] | None:
+    """Return after how many iterations the smallest period sets in, and that period."""
     count = len(history)
+    lines = [list(line) for line in zip(*history, strict=True)]
     for period in range(1, MAX_PERIOD + 1):
         for lead in range(MAX_PERIOD + 1):
             if lead + 2 * period >= count:
                 break
-            if all(_steady([row[i] for row in history[lead:]], period)
-                   for i in range(len(history[0]))):
+            odd = next((i for i, line in enumerate(lines) if not _steady(line[lead:], period)),
+                       None)
+            if odd is None:
                 return lead, period
-    return 0, 1
+            lines.insert(0, lines.pop(odd))  # most likely odd again
+    return None
 
 
 def _steady(values: list[Value | None], period: int) -> bool:
