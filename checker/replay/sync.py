@@ -82,14 +82,14 @@ def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
 
 def _join(m: Machine, members: Mask) -> None:
     """Order what the strands of each block that meet have done."""
-    absent = m.strands(np.broadcast_to(m.lane_index >= m.threads, (m.B, m.T)))
+    absent = m.strands(np.broadcast_to(m.lane_index >= m.threads, (m.B, m.T)))  # not: has exited
     everyone = np.asarray((members | absent).all(axis=1))
     m.order.barrier(members | everyone[:, None])
 
 
 def _meet_in_warp(m: Machine, op: Op, lanes: Mask) -> None:
     """Lanes of a warp that name each other (a finding otherwise) see what each of them did."""
-    if (lanes == m.live).all():
+    if (lanes | (m.lane_index >= m.threads)).all():
         src = op.src[0] if op.src else None
         if not isinstance(src, int) and (src is None or src.bits == (1 << m.width) - 1):
             m.order.meet_in_warps()

@@ -90,6 +90,11 @@ CASES = {
     "an-exchange-is-no-barrier": (
         LOAD + TO_SHARED + "shfl.sync.bfly.b32 %f3, %f1, 4, 31, -1;\n" + NEAR + STORE, "race-read",
         LOAD + TO_SHARED + "shfl.sync.bfly.b32 %f2, %f1, 4, 31, -1;\n" + STORE),
+    **{f"who-has-exited-does-not-meet-{size}": (
+        LOAD + TO_SHARED + f"setp.eq.u32 %p1, %r1, 63;\n@%p1 ret;\n{meet}" + NEAR + STORE,
+        "race-read",
+        LOAD + TO_SHARED + f"setp.eq.u32 %p1, %r1, 63;\n{meet}@%p1 ret;\n" + NEAR + STORE)
+       for size, meet in (("a-warp", WARP), ("the-block", BAR))},
     "overwrite-inside-a-warp": (
         LOAD + TO_SHARED + WARP + NEAR + AGAIN + "st.shared.f32 [%r5], %f2;\n" + STORE,
         "race-overwrite",
