@@ -104,3 +104,13 @@ def test_targets_that_compute_otherwise(body: str, target: str) -> None:
     assert _equal(_kernel(body, target=target), _kernel(body, target=target))
     assert not _equal(_kernel(body, target=target), _kernel(body))
     assert _equal(_kernel(body, target="sm_90a, texmode_independent"), _kernel(body))
+
+
+@pytest.mark.parametrize("register", ["%total_smem_size", "%aggr_smem_size"])
+def test_how_much_shared_memory_there_is_belongs_to_a_program(register: str) -> None:
+    def reading(words: int) -> str:
+        return _kernel(f"mov.u32 %r4, s; setp.eq.u32 %p1, %r1, 0; @%p1 st.shared.b32 [%r4], 1; "
+                       f"mov.u32 %r2, {register};", f".shared .b32 s[{words}];").replace(
+                           ".reg .b32", ".reg .pred %p<2>;\n    .reg .b32")
+    assert _equal(reading(32), reading(32))
+    assert not _equal(reading(32), reading(1024))

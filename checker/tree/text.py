@@ -17,7 +17,8 @@ def normalised_text(program: Program) -> str:
     def reg(r: int) -> str:
         return f"r{numbers.setdefault(r, len(numbers))}:{program.reg_widths[r]}"
 
-    lines = [f"text {program.isa} {program.target} {program.block} {program.warp_size}"]
+    lines = [f"text {program.isa} {program.target} {program.block} {program.warp_size} "
+             f"{program.static_shared_bytes}"]
     lines += [f"param {p.index} {p.offset_bytes} {p.size_bytes}" for p in program.params]
     for op in program.ops:
         guard = f"@{'!' if op.guard.neg else ''}{reg(op.guard.reg)} " if op.guard else ""
