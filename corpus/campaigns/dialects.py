@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-__all__ = ["DIALECTS", "ELEMENTS", "Dialect", "Operation", "Setting"]
+__all__ = ["DIALECTS", "ELEMENTS", "TARGETS", "Dialect", "Operation", "Setting"]
 
 ELEMENTS = 8192
 
@@ -89,6 +89,10 @@ class Dialect:
     def literal(self, kind: str, bits: int) -> str:
         """A literal: kind k a float's bits, j an integer."""
         raise NotImplementedError
+
+    def beside(self, result: str) -> str:
+        """A register that one instruction may write together with a result."""
+        return ""
 
     def text(self, lines: Sequence[str], outputs: Sequence[tuple[str, str]], setting: Setting
              ) -> str:
@@ -255,13 +259,13 @@ _GFX9 = "9 sdwa mix fma16 dot"
 
 #: what each target is: generation, and what it has
 TARGETS = {
-    "gfx900": frozenset(["9", "sdwa", "mad", "fma16"]),
+    "gfx906": frozenset(f"{_GFX9} mad".split()),
     "gfx90a": frozenset(f"{_GFX9} cdna".split()),
-    "gfx942": frozenset(f"{_GFX9} cdna cdna3".split()),
-    "gfx950": frozenset(f"{_GFX9} cdna cdna4".split()),
+    "gfx942": frozenset(f"{_GFX9} cdna cdna3 fp8 add64".split()),
+    "gfx950": frozenset(f"{_GFX9} cdna cdna4 fp8 add64".split()),
     "gfx1030": frozenset(["10+", "sdwa", "mix", "fma16", "fmaak", "dot"]),
     "gfx1100": frozenset(["10+", "11+", "mix", "fma16", "fmaak", "vopd", "dot"]),
-    "gfx1200": frozenset(["10+", "11+", "12", "mix", "fma16", "fmaak", "vopd", "dot"]),
+    "gfx1200": frozenset(["10+", "11+", "12", "mix", "fma16", "fmaak", "vopd", "dot", "fp8"]),
 }
 
 #: 0: f32 as f16 and f64; rounding near, up, down, to zero; denormals of f32 flushed, or of all
@@ -287,6 +291,11 @@ class _Gcn(Dialect):
             "ctz": "ctz_i32_b32" if new else "ffbl_b32", "b": "64" if wide else "32",
             "vcc": "vcc" if wide else "vcc_lo", "exec": "exec" if wide else "exec_lo",
             "wait": "s_wait_dscnt 0x0" if "12" in words else "s_waitcnt lgkmcnt(0)",
+            "addc": "add_co_ci" if "10+" in words else "addc_co",
+            "subc": "sub_co_ci" if "10+" in words else "subb_co",
+            "store": "ds_store_b32" if new else "ds_write_b32",
+            "load": "ds_load_b32" if new else "ds_read_b32",
+            "meet": "s_barrier_signal -1; s_barrier_wait -1" if "12" in words else "s_barrier",
             "dot": "v_dot4_i32_iu8" if new else "v_dot4_i32_i8",
             "signs": " neg_lo:[1,1,0]" if new else ""}
 
@@ -305,6 +314,9 @@ class _Gcn(Dialect):
 
     def literal(self, kind: str, bits: int) -> str:
         return f"{bits:#x}" if kind == "k" else str(bits)
+
+    def beside(self, result: str) -> str:
+        return f"v{98 + (int(result[1:]) + 1) % 2}" if result[1:].isdigit() else ""
 
     def other(self, rng: random.Random, setting: Setting) -> tuple[str, Setting]:
         what = rng.choice(("target", "modes", "modes", "late", "ieee", "dx10"))
@@ -359,7 +371,7 @@ def _object(body: Sequence[str], setting: Setting, wave: int) -> str:
     words, target = TARGETS[setting.target], setting.target
     modes = 0xF0 if setting.late else setting.modes
     flags = {
-        "group_segment_fixed_size": 0, "kernarg_size": 32, "private_segment_fixed_size": 0,
+        "group_segment_fixed_size": 256, "kernarg_size": 32, "private_segment_fixed_size": 0,
         "user_sgpr_count": 2, "user_sgpr_kernarg_segment_ptr": 1, "next_free_vgpr": 256,
         "next_free_sgpr": 96, "float_round_mode_32": modes & 3,
         "float_round_mode_16_64": modes >> 2 & 3, "float_denorm_mode_32": modes >> 4 & 3,
@@ -380,7 +392,7 @@ def _object(body: Sequence[str], setting: Setting, wave: int) -> str:
             f"\t.section .rodata\n\t.amdhsa_kernel expression\n{described}"
             "\t.end_amdhsa_kernel\n\t.text\n\t.amdgpu_metadata\n---\namdhsa.kernels:\n  - .args:\n"
             f"{args}    .kernarg_segment_align: 8\n    .kernarg_segment_size: 32\n"
-            "    .group_segment_fixed_size: 0\n    .private_segment_fixed_size: 0\n"
+            "    .group_segment_fixed_size: 256\n    .private_segment_fixed_size: 0\n"
             "    .max_flat_workgroup_size: 64\n    .name: expression\n    .sgpr_count: 96\n"
             "    .symbol: expression.kd\n    .uniform_work_group_size: 1\n    .vgpr_count: 256\n"
             f"    .wavefront_size: {wave}\namdhsa.target: amdgcn-amd-amdhsa--{target}\n"

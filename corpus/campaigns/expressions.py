@@ -182,8 +182,8 @@ def _listing(dialect: Dialect, steps: Sequence[_Step], outputs: Sequence[tuple[s
     lines: list[str] = []
     for at, step in enumerate(steps):
         text = operations[step.operation].of(words)[spelling.get(at, 0)]
-        local: dict[str, str] = {"d": step.result, "k": step.literal, "j": step.literal,
-                                 **dialect.names(setting)}
+        local: dict[str, str] = {"d": step.result, "w": dialect.beside(step.result),
+                                 "k": step.literal, "j": step.literal, **dialect.names(setting)}
         for temporary in sorted(set(re.findall(r"{([a-z]\d)[.}]", text))):
             kinds = counter[temporary[0]]
             count[kinds] += 1

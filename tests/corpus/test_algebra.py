@@ -11,15 +11,16 @@ import pytest
 from checker import api
 from corpus.campaigns import algebra
 from corpus.campaigns.algebra import Job, digest_of, judge, pairs, written
-from corpus.campaigns.dialects import DIALECTS, Setting
+from corpus.campaigns.dialects import DIALECTS, TARGETS, Setting
 from corpus.campaigns.expressions import family, single
 from corpus.load import DATA
+from tests.gcn.assembler import refused
 
 OPERATIONS = [(isa, name) for isa, each in (("ptx", 1), ("gcn", 1), ("ptx-more", 5))
               for name in sorted(DIALECTS[isa].operations())[::each]]
 
 #: the approximations of a unit have no bits: all that is divided here, one way to multiply
-NO_BYTES = {("gcn", "div"), ("gcn", "mul")}
+NO_BYTES = {("gcn", "div"), ("gcn", "mul"), ("gcn", "through_fp8")}
 
 
 @pytest.mark.parametrize(("isa", "operation"), OPERATIONS)
@@ -28,9 +29,18 @@ def test_spellings_of_one_operation(isa: str, operation: str) -> None:
     settings = (Setting("gfx942"), Setting("gfx1100")) if isa == "gcn" else ()
     found = Counter(pair.fate for pair in pairs(single(operation, isa, settings), isa))
     assert not found["MERGED"]
-    assert found["proved"] + found["apart"] + found["launch only"]
+    assert found["proved"] + found["apart"] + found["launch only"] + found["no bytes"]
     if isa != "ptx-more":  # which refuses some
         assert bool(found["no bytes"]) == ((isa, operation) in NO_BYTES)
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+def test_spellings_assemble(target: str) -> None:
+    operations = DIALECTS["gcn"].operations()
+    texts = [text for name in sorted(operations) if operations[name].of(TARGETS[target])
+             for text in single(name, "gcn", (Setting(target),)).texts]
+    assert len(texts) > 500
+    assert [text for text in texts if refused(text, target, whole=True)] == []
 
 
 @pytest.mark.parametrize("isa", ["ptx", "ptx-more", "gcn"])

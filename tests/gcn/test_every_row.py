@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import checker.gcn.rows  # noqa: F401  (registers the rows)
 from checker.gcn.rows.table import ROWS, find
+from tests.gcn.assembler import refused
 from tests.gcn.bench import unmodelled
 
 LINES = [line.split("\t") for line in
@@ -60,36 +59,13 @@ def test_row_lowers(target: str, text: str) -> None:
         assert reasons == []
 
 
-def _assembles(texts: list[str], target: str) -> list[str]:
-    """Texts that `llvm-mc` refuses."""
-    program = next((p for p in ("llvm-mc-19", "llvm-mc-16", "llvm-mc") if shutil.which(p)), None)
-    if program is None:
-        pytest.skip("no llvm-mc")
-    known = subprocess.run([program, "-triple=amdgcn", "-mcpu=help"], capture_output=True,
-                           text=True, input="").stderr
-    if target not in known:
-        pytest.skip(f"{program} does not know {target}")
-    source = "".join(f"{text}\n" for text in texts)
-    done = subprocess.run([program, "-triple=amdgcn-amd-amdhsa", f"-mcpu={target}", "-o",
-                           "/dev/null"], input=source, capture_output=True, text=True)
-    bad = {int(line.split(":")[1]) for line in done.stderr.splitlines()
-           if line.startswith("<stdin>:") and ": error:" in line}
-    return [texts[i - 1] for i in sorted(bad)]
-
-
 @pytest.mark.parametrize("target", sorted({t for t, _ in LINES}))
 def test_texts_assemble(target: str) -> None:
-    # half registers (`v1.l`) came with LLVM 20; Triton's assembler checks them below
-    texts = [text for t, text in LINES if t == target and ".l" not in text.replace(".L", "")]
-    bad = _assembles(texts, target)
-    assert bad == []
-
-
-@pytest.mark.parametrize("target", sorted({t for t, _ in LINES}))
-def test_texts_assemble_with_triton(target: str) -> None:
-    """Triton's own LLVM knows the newest targets."""
-    compiler = pytest.importorskip("triton.backends.amd.compiler")
-    if not hasattr(compiler, "assemble_amdgcn"):
-        pytest.skip("this Triton has no assembler entry point")
+    """Names of halves (`v1.l`) came with LLVM 20: an older one alone refuses these targets."""
     texts = "".join(f"\t{text}\n" for t, text in LINES if t == target)
-    compiler.assemble_amdgcn(f"\t.text\n.Lfunc_end0:\n{texts}", target, "")
+    assert refused(f"\t.text\n.Lfunc_end0:\n{texts}", target) == ""
+
+
+def test_an_assembler_refuses_what_it_does_not_know() -> None:
+    assert refused("\t.text\n\tv_mov_b32_e32 v1, v2\n", "gfx90a") == ""
+    assert refused("\t.text\n\tv_mov_b33_e32 v1, v2\n", "gfx90a")

@@ -77,6 +77,14 @@ def test_apart(name: str) -> None:
     assert _merged(a, b) == []
 
 
+@pytest.mark.parametrize(("bits", "byte"), [("0,0", 0), ("0,1", 1), ("1,0", 2), ("1,1", 3)])
+def test_the_bits_that_select_a_byte_are_reversed(bits: str, byte: int) -> None:
+    """LLVM encodes `byte_sel:1` as the second bit of op_sel (RDNA4 ISA, V_CVT_F32_FP8)."""
+    values = [run([f"v_cvt_f32_fp8_e64 v10, v1 {how}"], 0x48403830, target="gfx1200")[0][0]
+              for how in (f"op_sel:[{bits}]", f"byte_sel:{byte}")]
+    assert [int(v) for v in values] == [(0x3F000000, 0x3F800000, 0x40000000, 0x40800000)[byte]] * 2
+
+
 def test_a_half_that_is_loaded_keeps_the_other_where_memory_is_not_corrected() -> None:
     half, whole = (text_of(lines) for lines in
                    APART["a half that is loaded where memory is corrected"])

@@ -157,7 +157,7 @@ def v_cvt_from_fp8(c: Context) -> None:
     at = 0
     if "op_sel" in c.mods:
         select = c.bits("op_sel", 4)
-        at = 16 * select[0] if packed else 8 * (select[0] + 2 * select[1])
+        at = 16 * select[0] if packed else 8 * (2 * select[0] + select[1])  # bits are reversed
     if "byte_sel" in c.mods:
         at = 8 * c.number("byte_sel")
     parts: list[Source] = []
