@@ -114,3 +114,33 @@ def test_how_much_shared_memory_there_is_belongs_to_a_program(register: str) -> 
                            ".reg .b32", ".reg .pred %p<2>;\n    .reg .b32")
     assert _equal(reading(32), reading(32))
     assert not _equal(reading(32), reading(1024))
+
+
+FUNCTION = """.func (.param .b32 r) f(.param .b32 x) {{
+    .reg .b32 %a<3>;
+    ld.param.b32 %a1, [x];
+    {op} %a2, %a1, %a1;
+    st.param.b32 [r], %a2;
+    ret;
+}}
+.global .align 8 .u64 table[1] = {{f}};"""
+CALL = """mov.u64 %l6, 0;
+    {load}
+    {{
+    .param .b32 given;
+    .param .b32 result;
+    st.param.b32 [given], %r1;
+    st.param.b32 [result], %r1;
+    form: .callprototype (.param .b32 _) _ (.param .b32 _);
+    call (result), %l6, (given), form;
+    ld.param.b32 %r2, [result];
+    }}"""
+
+
+@pytest.mark.parametrize("load", [
+    "mov.u64 %l6, f;", "mov.u64 %l7, table; ld.global.u64 %l6, [%l7];"])
+def test_what_an_indirect_call_may_run_belongs_to_a_program(load: str) -> None:
+    adds, multiplies = (_kernel(CALL.format(load=load), FUNCTION.format(op=op))
+                        for op in ("add.s32", "mul.lo.s32"))
+    assert _equal(adds, adds)
+    assert not _equal(adds, multiplies)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import xxhash
+
 from checker.core import (
     Const,
     Guard,
@@ -376,7 +378,22 @@ class _Lowering:
         An unknown word may write every register outside an address.
         """
         written, read, shape = self._operand_registers(ins)
+        if ins.opcode.split(".")[0] == "call":
+            callee = call_parts(ins.operands)[1]
+            if not callee or callee in self.functions:  # one of those whose text is here
+                shape += f" among {self._bodies()}"
         self._emit(Op("opaque", tuple(written), tuple(read), shape, guard, site))
+
+    def _bodies(self) -> str:
+        """Name what a call that is not inlined may run: the functions and variables of the module."""
+        functions = [f for f in self.functions.values() if not f.is_entry]
+        lines = [f"{v.name} {v.space} {v.size_bytes} {v.init!r}"
+                 for v in (*self.module.variables, *(v for f in functions for v in f.variables))]
+        for function in functions:
+            lines += [function.name, *(item.text if isinstance(item, Instruction) else
+                          item.name if isinstance(item, Label) else f"{item.name} {item.args}"
+                          for item in function.items)]
+        return xxhash.xxh3_128_hexdigest("\n".join(lines).encode())
 
     def _operand_registers(self, ins: Instruction) -> tuple[list[int], list[Source], str]:
         """Registers written and read, and the text with registers numbered by first use."""
