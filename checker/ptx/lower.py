@@ -385,14 +385,15 @@ class _Lowering:
         self._emit(Op("opaque", tuple(written), tuple(read), shape, guard, site))
 
     def _bodies(self) -> str:
-        """Name what a call that is not inlined may run: the functions and variables of the module."""
+        """Name what a call that is not inlined may run: the module's functions and variables."""
         functions = [f for f in self.functions.values() if not f.is_entry]
         lines = [f"{v.name} {v.space} {v.size_bytes} {v.init!r}"
                  for v in (*self.module.variables, *(v for f in functions for v in f.variables))]
         for function in functions:
-            lines += [function.name, *(item.text if isinstance(item, Instruction) else
-                          item.name if isinstance(item, Label) else f"{item.name} {item.args}"
-                          for item in function.items)]
+            lines += [function.name, *(
+                item.text if isinstance(item, Instruction) else
+                item.name if isinstance(item, Label) else f"{item.name} {item.args}"
+                for item in function.items)]
         return xxhash.xxh3_128_hexdigest("\n".join(lines).encode())
 
     def _operand_registers(self, ins: Instruction) -> tuple[list[int], list[Source], str]:
