@@ -30,7 +30,7 @@ from checker.tree.nodes import (
     parameter_name,
 )
 from checker.tree.poly import Poly, coef_add, coef_mul, is_zero, join, settle
-from checker.tree.values import Values, divisible, low_bits
+from checker.tree.values import Values, by_symbols, divisible, low_bits
 
 if TYPE_CHECKING:
     from checker.tree.rewrite import Facts, Pivot, Scope
@@ -386,14 +386,13 @@ def comparison_terms(scope: Scope, poly: Poly) -> Terms:
     group = own_group(scope, found)
     if group is not None:
         size, back, least = group
-        if size in scope.rewriter.forest.shared:
-            return _put_literal(scope, found, size, np.where(least > 0, -1, _literal(found)),
-                                int(np.where(back != 0, least, 0).max()))
-        times, mark, _name = size.partition("*")
-        if mark:  # a multiple of 2**k whatever the parameter is
-            sure = (least > 0) & (int(times) % (1 << least) == 0)
-            return _put_literal(scope, found, size, np.where(sure, -1, _literal(found)), 0)
-        return found
+        name, sure = _multiple(size)  # up to a multiple that needs no premise
+        known = least > 0 if name in scope.rewriter.forest.shared else (least > 0) & (least <= sure)
+        if not some(known):
+            return found
+        moved = int(np.where(known & (back != 0), least, 0).max())
+        return _put_literal(scope, found, name, np.where(known, -1, _literal(found)),
+                            max(moved - sure, 0))
     if not scope.rewriter.forest.shared:
         return found
     names = [parameter_name(m[0]) for m, (f, d) in found.items()
@@ -483,8 +482,9 @@ def own_group(scope: Scope, found: Terms) -> tuple[str, Any, Any] | None:
     """Compare a coordinate with a parameter: n - 1 - v >= 0 for v = y + literal, else None.
 
     Returns the parameter (`4*arg2`: a multiple of it), y - v for each pair, and the least k such
-    that v and y lie between the same two multiples of 2**k (0: none up to 16 that the tile is a
-    multiple of).
+    that v and y lie between the same two multiples of 2**k (0: none that the tile is a multiple of,
+    up to 16 times what the parameter is multiplied by: rows that follow each other are one
+    coordinate).
     """
     if len(found) - (() in found) != 2 or found.get((), (0, 1))[1] != 1:
         return None
@@ -507,7 +507,8 @@ def own_group(scope: Scope, found: Terms) -> tuple[str, Any, Any] | None:
     offset = np.asarray(scope.rewriter.offset(pivot, scope), dtype=np.int64)
     tested = offset - 1 - _literal(found)
     least = np.zeros(tested.shape, dtype=np.int64)
-    for k in range(min((whole & -whole).bit_length() - 1, MAX_SHARED), 0, -1):
+    most = MAX_SHARED + _multiple(size)[1]
+    for k in range(min(_low_zeros(whole), most), 0, -1):
         least = np.where(offset >> k == tested >> k, k, least)
     return size, offset - tested, least
 
@@ -526,6 +527,16 @@ def _size_name(atom: Node, factor: Any) -> str | None:
     return name if name is None or factor == 1 else f"{factor}*{name}"
 
 
+def _multiple(size: str) -> tuple[str, int]:
+    """Return the parameter of `times*argN`, and how many low bits that leaves at zero."""
+    times, mark, name = size.partition("*")
+    return (name, _low_zeros(int(times))) if mark else (size, 0)
+
+
+def _low_zeros(number: int) -> int:
+    return (number & -number).bit_length() - 1
+
+
 def shows_sharing(scope: Scope, guard: Node, place: int | None) -> None:
     """Note which sizes a store's guard compares with another element than the one stored.
 
@@ -535,17 +546,16 @@ def shows_sharing(scope: Scope, guard: Node, place: int | None) -> None:
     for p in conjuncts(guard):
         if p.op != "ge0" or p.poly is None:
             continue
-        group = own_group(scope, terms(scope, p.poly))
+        group = own_group(scope, _in_elements(scope, p.poly, terms(scope, p.poly)))
         if group is None:
             continue
         size, back, least = group
-        if "*" in size:
-            continue
-        shown = (back != 0) & (least > 0)
+        name, sure = _multiple(size)
+        shown = (back != 0) & (least > sure)
         if place is not None:
             shown &= (back > 0) & (back <= place)
         if some(shown):
-            scope.rewriter.forest.shared.add(size)
+            scope.rewriter.forest.shared.add(name)
 
 
 def bounds_of(scope: Scope, guard: Node) -> dict[Node, str]:
@@ -714,14 +724,48 @@ class _Substitution:
     def _widened(self, atom: Node, factor: Any = 0, literal: Any = 0) -> Any:
         """Put what a widened sum becomes in `moved`: an integer again where its range allows it.
 
-        It stands in factor * atom + literal. Returns what is left of the literal: its part below
-        the step of the sum goes inside, whichever way it was written, so that a step that depends
-        on the tile leaves no trace.
+        It stands in factor * atom + literal. Returns what is left of the literal.
         """
         assert atom.poly is not None
-        found = self.terms(atom.poly, inside=True)
         if self.casts is None:
             self.casts = _Casts(self.scope)
+        where, number = self._counted(atom.poly) if self.address else (np.zeros(1, dtype=bool), {})
+        if where.all():
+            self.moved[atom] = number
+            return literal
+        left = self._widen(atom, factor, literal)
+        if where.any():
+            parts, self.moved[atom] = ((where, number), (~where, self.moved[atom])), {}
+            for pairs, found in parts:
+                for m, (c, den) in found.items():
+                    _collect(self.moved[atom], m, coef_mul(c, pairs.astype(np.int64), 0), den, 0)
+            left = settle(np.where(where, literal, left), 0)
+        return left
+
+    def _counted(self, poly: Poly) -> tuple[Any, Terms]:
+        """Return for which pairs a part of an address counts (`Values.counts`), and what it is.
+
+        It is the same number in any width, whatever step the coordinates have.
+        """
+        assert self.casts is not None
+        coefficients = {m: self._own(c, poly.width) for m, c in poly.terms.items()}
+        own = Poly(poly.width, {m: c for m, c in coefficients.items() if not is_zero(c)})
+        where = np.full(len(self.scope.lane), self.casts.counts(own))
+        if not where.all():
+            for pairs, each in by_symbols(own):
+                if self.casts.counts(each):
+                    where |= pairs
+        return where, self.terms(poly.to_width(0), inside=True) if where.any() else {}
+
+    def _widen(self, atom: Node, factor: Any, literal: Any) -> Any:
+        """Put what a sum that may wrap becomes in `moved`; returns what is left of the literal.
+
+        Its part below the step of the sum goes inside, whichever way it was written, so that a step
+        that depends on the tile leaves no trace.
+        """
+        assert atom.poly is not None
+        assert self.casts is not None
+        found = self.terms(atom.poly, inside=True)
         whole = all(den == 1 for _c, den in found.values())
         plain = self._cast(atom, found) if whole else self._fraction(atom, found)
         if self.address and atom.op == "sext":

@@ -18,7 +18,7 @@ from checker.tree.arrays import every, places, some
 from checker.tree.nodes import Forest, Node, parameter_name
 from checker.tree.poly import Coef, Poly, TooLarge, constant, is_zero, settle
 
-__all__ = ["Value", "Values", "divisible", "low_bits", "unsigned"]
+__all__ = ["Value", "Values", "by_symbols", "divisible", "low_bits", "unsigned"]
 
 _FLOATS = frozenset({"fcvt", "fadd", "fmul", "ffma", "fextremum", "fneg", "fabs", "fold", "mma"})
 
@@ -146,7 +146,7 @@ class Values:
             return plain
         parts = []
         rest = np.zeros(1, dtype=bool)
-        for lanes, own in _by_symbols(poly) if self.each else ():
+        for lanes, own in by_symbols(poly) if self.each else ():
             plain = self._plain(op, own, source, width)
             if plain is not None:
                 parts.append((lanes, plain))
@@ -589,7 +589,7 @@ def divisible(names: Iterable[str]) -> set[str]:
     return {f"divisible:{n}%{1 << DIVISIBLE_BITS}" for n in names}
 
 
-def _by_symbols(poly: Poly) -> list[tuple[Any, Poly]]:
+def by_symbols(poly: Poly) -> list[tuple[Any, Poly]]:
     """Part the lanes by the symbols that their sums hold: which lanes, their sum.
 
     A symbol that other lanes have is none of a lane's own. Nothing where all lanes have the same

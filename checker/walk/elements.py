@@ -3,7 +3,8 @@
 In: the guard of a load, the address of one of its elements. Out: the guard in which `v < n` is
 `w < n`, w being the element's own place along k, where v and w lie between the same two multiples
 of 2**j and n is one (premise `divisible`). Used only for an n of which the kernel shows that it
-relies on it (`Forest.shared`). Which w is taken decides only how well kernels compare.
+relies on it (`Forest.shared`). Which w is taken decides only how well kernels compare. A kernel
+shows it, too, where one test serves loads of two rows of a tile (`Rows`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.arrays import every, some
+from checker.tree.arrays import every, is_number, some
 from checker.tree.evaluate import MAX_SHARED
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node, parameter_name
@@ -21,7 +22,7 @@ from checker.tree.poly import Poly, constant
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
 
-__all__ = ["own_tests"]
+__all__ = ["Rows", "own_tests"]
 
 _Counted = dict[tuple[Node, ...], Any]  # products of loop counters -> coefficient
 
@@ -43,17 +44,9 @@ def _own(engine: Engine, p: Node, address: Poly) -> Node | None:
     """Return `w < n` for `v < n`, v a sum of counters and a literal; None: as it is."""
     if p.op != "ge0" or p.poly is None:
         return None
-    size, tested = None, Poly(0, {})
-    for mono, c in p.poly.terms.items():
-        name = parameter_name(mono[0]) if len(mono) == 1 else None
-        if size is None and name in engine.forest.shared and not isinstance(c, np.ndarray) \
-                and c == 1:
-            size = name
-        else:
-            tested = tested.sub(Poly(0, {mono: c}))
-    if size is None or any(a.op != "kappa" for m in tested.terms for a in m):
+    size, tested = _tested(p.poly)
+    if size not in engine.forest.shared:
         return None
-    tested = tested.sub(constant(0, 1))
     counted = {m: c for m, c in tested.terms.items() if m}
     gap = _gap(counted, tested.const, address)
     if not gap:
@@ -71,13 +64,80 @@ def _own(engine: Engine, p: Node, address: Poly) -> Node | None:
     return engine.logic.at_least_zero(p.poly.sub(constant(0, moved)))
 
 
+def _tested(poly: Poly) -> tuple[str | None, Poly]:
+    """Return argN and v where `poly >= 0` says v < argN, v a sum of counters and a literal."""
+    size, tested = None, Poly(0, {(): -1})
+    for mono, c in poly.terms.items():
+        name = parameter_name(mono[0]) if len(mono) == 1 and is_number(c, 1) else None
+        if size is None and name is not None:
+            size = name
+        else:
+            tested = tested.sub(Poly(0, {mono: c}))
+    if any(a.op != "kappa" for m in tested.terms for a in m):
+        return None, tested
+    return size, tested
+
+
+class Rows:
+    """Which rows of a tile each test of a loop's loads serves.
+
+    A test `v < n` of row v that a load of another row between the same two multiples of 2**j hangs
+    on, too, relies on n being one. Rows lie a literal number of elements apart.
+    """
+
+    def __init__(self) -> None:
+        self.behind: dict[Node, set[int]] = {}  # by test: how far behind v
+        self.shown: set[str] = set()  # argN
+
+    def note(self, engine: Engine, guard: Node, address: Poly) -> None:
+        """Note the row that a load reads where its guard holds."""
+        for p in conjuncts(guard):
+            size, tested = _tested(p.poly) if p.op == "ge0" and p.poly is not None else (None, None)
+            if size is None or tested is None or size in self.shown:
+                continue
+            gap = _rows_behind(tested, address)
+            if gap is None:
+                continue
+            behind = self.behind.setdefault(p, set())
+            behind.add(gap)
+            if 0 in behind and len(behind) > 1:
+                self.shown.add(size)
+
+
+def _rows_behind(tested: Poly, address: Poly) -> int | None:
+    """Return how many rows an element lies behind row v, in one group with it in every lane."""
+    counted = {m: c for m, c in tested.terms.items() if m}
+    if not counted:
+        return None
+    step = min(MAX_SHARED, Poly(0, counted).tz())
+    v = np.atleast_1d(np.asarray(tested.const, dtype=np.int64))
+    for poly in (*_widened(address), address):
+        for place in _places(poly):
+            (mono, c), *_rest = counted.items()
+            unit = place.get(mono)
+            if unit is None or isinstance(unit, np.ndarray) or isinstance(c, np.ndarray) \
+                    or unit <= 0 or unit % c:
+                continue
+            unit //= c
+            if {m for m in place if m} != set(counted) or any(
+                    not np.array_equal(place[m], f * unit) for m, f in counted.items()):
+                continue
+            w = np.asarray(place.get((), 0), dtype=np.int64) // unit
+            if every(w - v == (w - v)[0]) and every(v >> step == w >> step):
+                return int((w - v)[0])
+    return None
+
+
+def _widened(address: Poly) -> list[Poly]:
+    return [a.poly for m in address.terms for a in m
+            if a.op in ("sext", "zext") and a.poly is not None]
+
+
 def _gap(counted: _Counted, literal: Any, address: Poly) -> int:
     """Return how far an element lies behind the one tested, the same in all lanes; 0: unknown."""
     if not counted and not isinstance(literal, np.ndarray):
         return 0
-    inside = [a.poly for m in address.terms for a in m
-              if a.op in ("sext", "zext") and a.poly is not None]
-    for poly in (*inside, address):
+    for poly in (*_widened(address), address):
         for place in _places(poly):
             for unit in (1, 2, 4, 8):
                 gap = _distance(counted, literal, place, unit)

@@ -20,7 +20,7 @@ from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant
 from checker.tree.values import Value
-from checker.walk.elements import own_tests
+from checker.walk.elements import Rows, own_tests
 from checker.walk.general import Replacer, conditions
 from checker.walk.shared import Shared
 from checker.walk.state import GiveUp, StoreEvent
@@ -63,6 +63,7 @@ class MemoryOps:
         self.parted: dict[Node, tuple[Any, Node]] = {}  # a condition: its lanes, the rest
         self.counts: dict[Any, tuple[Node, bool]] = {}  # bytes to copy: if all, else none
         self.targets: dict[bytes, tuple[Any, int, Any]] = {}  # where copies went: bytes, lanes
+        self.rows = Rows()
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
         """Return the table rows this module serves."""
@@ -171,6 +172,7 @@ class MemoryOps:
                 name = moves_with(p.poly, address, size_bytes)
                 if name is not None:
                     self.engine.forest.shared.add(name)
+        self.rows.note(self.engine, guard, address)
 
     def load(self, space: str, at: Poly, width: int, volatile: bool, op: Op) -> Value:
         """Return what one element's load gives in every lane."""

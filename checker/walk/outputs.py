@@ -280,6 +280,7 @@ class _Member:
 
 def group_outputs(engine: Engine) -> list[OutputGroup]:
     """Return the canonical outputs of a finished walk."""
+    engine.forest.shared |= engine.memory.rows.shown
     slots = slots_of(engine)
     unit: dict[Node | None, int] = {}
     for slot in slots:

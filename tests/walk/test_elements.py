@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from checker.api import program_of
+from checker.api import compare, program_of
 from checker.tree.result import WalkResult
 from checker.tree.signature import same
 from checker.walk.run import walk
@@ -103,8 +103,67 @@ def test_groups_of_a_block_that_begins_at_a_multiple() -> None:
             assert not same(walked(_rows(start=start)), found)[0]
 
 
-def test_without_a_vector_a_shared_test_is_a_mistake() -> None:
-    assert not equal(_rows(wide=False), _rows(wide=False, shift=(0, 0, 0, 0)))
+@pytest.mark.parametrize("shift", [(0, 0, 0, 0), (0, 0, 8, 8)])
+def test_one_test_for_two_rows_of_a_group_shows_it(shift: tuple[int, ...]) -> None:
+    own, shared = _rows(wide=False), _rows(wide=False, shift=shift)
+    assert not equal(own, shared)  # nothing is assumed of a kernel that does not show it
+    verdict = compare(own, shared)
+    assert (verdict.kind, verdict.basis) == ("equal", "static")
+    assert "divisible:arg3%16" in verdict.premises
+
+
+@pytest.mark.parametrize(("twin", "step"), [
+    (_rows(wide=False, shift=(4, 0, 8, 12)), 16),  # no test serves its own row and another one
+    (_rows(wide=False, shift=(0, 4, 8, 16)), 16),
+    (_rows(wide=False, shift=(0, 0, 16, 12)), 16),  # two rows of a group, one of the next
+    (_rows(wide=False, shift=(0, 0, 0, 0), row=(0, 4, 8, 16)), 16),
+    (_rows(wide=False, shift=(0, 0, 0, 0), step=20), 20),  # groups that the counter parts
+])
+def test_a_mistake_in_a_test_shows_nothing(twin: str, step: int) -> None:
+    assert walked(twin).modelled
+    assert not compare(_rows(wide=False, step=step), twin).equal
+
+
+def _flat(tested: tuple[int, ...] = (0, 8)) -> str:
+    """Rows of 8 elements that follow each other, 16 a block: t / 8 and t / 8 + 8, each tested at
+    t / 8 + tested; what is stored is summed as in a matrix product.
+    """
+    lines = []
+    for row, test in zip((0, 8), tested, strict=True):
+        products = "".join(f"""
+    and.b32 %r14, %r2, 24;
+    add.s32 %r14, %r14, {k};
+    shfl.sync.idx.b32 %f2, %f1, %r14, 31, -1;
+    fma.rn.f32 %f3, %f2, %f2, %f3;""" for k in range(4))
+        lines.append(f"""
+    add.s32 %r12, %r10, {test};
+    setp.lt.s32 %p1, %r12, %r1;
+    mad.lo.s32 %r13, %r3, 128, %r2;
+    add.s32 %r13, %r13, {8 * row};
+    mul.wide.s32 %rd10, %r13, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd3, %rd10;
+    mov.f32 %f1, 0f00000000;
+    @%p1 ld.global.f32 %f1, [%rd11];
+    mov.f32 %f3, 0f00000000;{products}
+    @%p1 st.global.f32 [%rd12], %f3;""")
+    return text(f"""
+    shr.u32 %r10, %r2, 3;
+    mad.lo.s32 %r10, %r3, 16, %r10;
+{"".join(lines)}""")
+
+
+@pytest.mark.parametrize("tested", [(0, 0), (8, 8)])
+def test_rows_that_follow_each_other_are_one_coordinate(tested: tuple[int, ...]) -> None:
+    verdict = compare(_flat(), _flat(tested))
+    assert (verdict.kind, verdict.basis) == ("equal", "static")
+    assert "divisible:arg3%16" in verdict.premises
+
+
+@pytest.mark.parametrize("tested", [(0, 16), (0, 24), (-8, 8)])
+def test_a_row_of_the_next_group_is_another_one(tested: tuple[int, ...]) -> None:
+    assert walked(_flat(tested)).modelled
+    assert not compare(_flat(), _flat(tested)).equal
 
 
 @cache
