@@ -553,7 +553,7 @@ def shows_sharing(scope: Scope, guard: Node, place: int | None) -> None:
         name, sure = _multiple(size)
         shown = (back != 0) & (least > sure)
         if place is not None:
-            shown &= (back > 0) & (back <= place)
+            shown &= (back > 0) & (back <= place) & (name == size)
         if some(shown):
             scope.rewriter.forest.shared.add(name)
 

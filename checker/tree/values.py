@@ -18,7 +18,7 @@ from checker.tree.arrays import every, places, some
 from checker.tree.nodes import Forest, Node, parameter_name
 from checker.tree.poly import Coef, Poly, TooLarge, constant, is_zero, settle
 
-__all__ = ["Value", "Values", "by_symbols", "divisible", "low_bits", "unsigned"]
+__all__ = ["Value", "Values", "by_symbols", "divisible", "is_index", "low_bits", "unsigned"]
 
 _FLOATS = frozenset({"fcvt", "fadd", "fmul", "ffma", "fextremum", "fneg", "fabs", "fold", "mma"})
 
@@ -261,8 +261,7 @@ class Values:
             return False
         rest, counted = {}, False
         for mono, c in poly.terms.items():
-            if len(mono) == 1 and (mono[0].op == "kappa" or (
-                    mono[0].op == "sreg" and mono[0].attr.startswith("ctaid"))):
+            if len(mono) == 1 and is_index(mono[0]):
                 if isinstance(c, np.ndarray) or not 0 < c < 1 << 16:
                     return False
                 counted = True
@@ -582,6 +581,11 @@ class Values:
     def undefined(self, width: int) -> Node:
         """Return a value that was never written."""
         return self.forest.make("undef", width=width)
+
+
+def is_index(atom: Node) -> bool:
+    """Tell whether an atom is a loop counter or a block index."""
+    return atom.op == "kappa" or (atom.op == "sreg" and atom.attr.startswith("ctaid"))
 
 
 def divisible(names: Iterable[str]) -> set[str]:

@@ -87,7 +87,7 @@ class _Reads:
 
     def __init__(self, engine: Engine, bases: set[Node]) -> None:
         self.engine, self.bases = engine, bases
-        self.slots = slots_of(engine)
+        self.slots = slots_of(engine, engine.found.stores)
         self.size = engine.program.warp_size
         self.written: dict[Node, _Written | None] = {}
         self.known: dict[tuple[Node, bytes], str | None] = {}

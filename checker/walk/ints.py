@@ -16,7 +16,7 @@ from checker.tree.arrays import every, greatest, is_number, some
 from checker.tree.logic import Logic, size_of
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, TooLarge, constant, settle
-from checker.tree.values import Value, Values, unsigned
+from checker.tree.values import Value, Values, is_index, unsigned
 
 __all__ = ["Ints"]
 
@@ -368,7 +368,7 @@ class Ints:
         return whole if whole is not None or not signed else self._groups(exact, k, width)
 
     def _groups(self, poly: Poly, k: int, width: int) -> Value | None:
-        """Return floor(counters / 2**k): counters in lowest terms, whole groups outside.
+        """Return floor(indices / 2**k): indices in lowest terms, whole groups outside.
 
         floor((2**a * n + r) / 2**k) = floor((n + floor(r / 2**a)) / 2**(k - a)), and
         floor((floor(n / 2**a) + r) / 2**k) = floor((n + r * 2**a) / 2**(k + a)).
@@ -384,7 +384,7 @@ class Ints:
                 return None
             poly, k = n.to_width(0).add(constant(0, poly.const).scale(1 << by)), k + by
             symbols = {m: c for m, c in poly.terms.items() if m}
-        if k >= width - 1 or not all(a.op == "kappa" for m in symbols for a in m):
+        if k >= width - 1 or not all(is_index(a) for m in symbols for a in m):
             return None
         a = min(Poly(0, symbols).tz(), k)
         lowest = Poly(width, {m: c >> a for m, c in symbols.items()})

@@ -26,6 +26,7 @@ from checker.tree.poly import Poly, constant
 from checker.tree.result import Element, OutputGroup, Slot
 from checker.tree.rewrite import Facts, Pivot, Rewriter, Scope
 from checker.tree.values import Value
+from checker.walk.fractions import by_place
 from checker.walk.order import tests_the_last_tile, visits_every_tile
 from checker.walk.state import StoreEvent
 
@@ -101,10 +102,10 @@ def _reads(p: Node, depth: int = 12) -> bool:
     return p.op == "load" or depth == 0 or any(_reads(k, depth - 1) for k in p.kids)
 
 
-def slots_of(engine: Engine) -> list[Slot]:
-    """Return every stored part of the kernel, in program order."""
+def slots_of(engine: Engine, stores: list[StoreEvent]) -> list[Slot]:
+    """Return every part that stores write, in their order."""
     out: list[Slot] = []
-    for event in engine.found.stores:
+    for event in stores:
         mask = np.ones(engine.lanes, dtype=bool)
         rest: list[Node] = []
         for p in conjuncts(event.guard):
@@ -281,7 +282,7 @@ class _Member:
 def group_outputs(engine: Engine) -> list[OutputGroup]:
     """Return the canonical outputs of a finished walk."""
     engine.forest.shared |= engine.memory.rows.shown
-    slots = slots_of(engine)
+    slots = slots_of(engine, by_place(engine, engine.found.stores))
     unit: dict[Node | None, int] = {}
     for slot in slots:
         width = slot.value.width // 8 or 1

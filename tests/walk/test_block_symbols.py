@@ -72,3 +72,47 @@ def test_a_block_is_no_other_orders_block() -> None:
     index = "mov.u32 %r31, %r3;"
     digests = {walked(_told(order, index)).digest for order in (ROWS, COLUMNS, PLANE, GROUPS)}
     assert len(digests) == 4
+
+
+HALF, WHOLE = "shr.s32 %r5, %r3, 1;", "mov.u32 %r5, %r3;"
+
+
+def test_a_divided_block_index_is_that_of_a_group() -> None:
+    assert equal(_picked(32, HALF), _picked(64, WHOLE))
+    assert equal(_picked(32, "shr.s32 %r5, %r3, 2;"), _picked(64, HALF))
+    assert equal(_picked(32, HALF), _picked(32, "shl.b32 %r5, %r3, 2;\n shr.s32 %r5, %r5, 3;"))
+
+
+@pytest.mark.parametrize("twin", [
+    _picked(32, WHOLE), _picked(32, "shr.s32 %r5, %r3, 2;"), _picked(64, HALF),
+    _picked(32, "add.s32 %r5, %r3, 1;\n shr.s32 %r5, %r5, 1;"),  # other pairs of blocks
+    _picked(32, HALF, first=32), _picked(64, WHOLE, first=32), _picked(64, WHOLE, first=64),
+    _picked(32, "add.s32 %r5, %r3, 2;\n shr.s32 %r5, %r5, 1;"),  # the next pair's
+])
+def test_other_groups_of_blocks_are_others(twin: str) -> None:
+    assert walked(twin).modelled
+    assert not equal(_picked(32, HALF), twin)
+
+
+def _part(rows: int, chunk: int = 3) -> str:
+    """out[r] = a[(r & 7) * chunk + (r >> 3) * n] for the rows r of a block."""
+    return text(f"""
+    mul.lo.s32 %r4, %r3, {rows};
+    add.s32 %r4, %r4, %r2;
+    shr.s32 %r5, %r4, 3;
+    and.b32 %r6, %r4, 7;
+    mul.lo.s32 %r6, %r6, {chunk};
+    mad.lo.s32 %r6, %r5, %r1, %r6;
+    mul.wide.s32 %rd10, %r6, 4;
+    add.s64 %rd10, %rd1, %rd10;
+    ld.global.f32 %f1, [%rd10];
+    mul.wide.s32 %rd11, %r4, 4;
+    add.s64 %rd12, %rd3, %rd11;
+    st.global.f32 [%rd12], %f1;
+    """, threads=rows)
+
+
+def test_parts_of_rows_leave_no_trace_of_how_many_a_block_takes() -> None:
+    for rows in (2, 4, 8, 32):
+        assert equal(_part(16), _part(rows))
+        assert not equal(_part(16), _part(rows, chunk=5))
