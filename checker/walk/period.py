@@ -28,7 +28,7 @@ __all__ = ["Schedule", "schedule"]
 MAX_PERIOD = 12
 MAX_LEAD = 4  # iterations beyond those that the registers show: what memory holds settles later
 STEPS = 30
-EARLY = 15  # steps after which what went round four times is taken to go on so
+EARLY = 15  # steps after which what went round four times, any ring once, is taken to go on so
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def schedule(engine: Engine, loop: Loop, state: State, carried: list[int]) -> Sc
         for step in range(STEPS if watched else 1):
             history.append([engine.state.regs[r] for r in watched])
             found = _repeats(history) if step + 1 == EARLY else None
-            if found is not None and found[0] + 4 * found[1] <= EARLY:
+            if found is not None and found[0] + max(4 * found[1], MAX_PERIOD + 1) <= EARLY:
                 break
             for op in ops:
                 engine.step(op)

@@ -415,11 +415,9 @@ def measure(targets: Sequence[str], rows: Sequence[str] = (), count: int = 10**6
     jobs = jobs_of([line for mine in chosen.values() for line in mine],
                    read_parts("texts", *folders))
     jobs.sort(key=lambda job: order(job.name))  # an early end is an even sample
-    start = time.monotonic()
     signed = sign_all(jobs, workers, limit, seconds, save)
     again = [job for mine in chosen.values() for job in second_looks(mine, jobs, signed)]
-    left = max(0.0, seconds - (time.monotonic() - start))
-    signed |= sign_all(again, workers, limit, left, save)
+    signed |= sign_all(again, workers, limit, save=save)
     return [figures(row, target, chosen.get((target, family), []), signed)
             for (target, family), row in wanted.items()]
 
@@ -457,7 +455,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--pairs", type=int, default=0, help="show so many pairs a row that are not proved")
     add("--why", action="store_true", help="show what was opaque, unsigned or failed, and why")
     add("--build", action="store_true", help="compile and replay what is not there yet")
-    add("--seconds", type=float, default=1e9, help="stop starting work after this long")
+    add("--seconds", type=float, default=1e9, help="stop signing after this long; second looks at what was signed follow, a few")
     add("--save", type=Path, help="file that keeps what was signed")
     add("--out", type=Path, default=Path("corpus/out/partition"), help="where a build writes")
     add("--pack", type=Path, nargs="+", metavar="FOLDER", help="join builds into corpus/data")
