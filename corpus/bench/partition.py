@@ -13,7 +13,7 @@ signs every distinct text in worker processes and prints one line a row of the t
 * ``opaque``: configurations that are not modelled; ``unsigned``: no signature in time, or an error;
   ``no text``: the text is not stored and could not be made again here; ``no class``: the replay
   refused; ``failed``: not compiled, or more shared memory than the target has; ``left``: not
-  reached within ``--seconds``. ``ms``: median to sign a text.
+  reached within ``--seconds`` (second looks at what was signed still follow). ``ms``: median to sign a text.
 
 Whatever is opaque or unsigned counts as a static class of its own (one a text). Configurations
 without a class or a text, or left, are counted, named by reason with ``--why``, and stay out of
@@ -455,7 +455,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--pairs", type=int, default=0, help="show so many pairs a row that are not proved")
     add("--why", action="store_true", help="show what was opaque, unsigned or failed, and why")
     add("--build", action="store_true", help="compile and replay what is not there yet")
-    add("--seconds", type=float, default=1e9, help="stop signing after this long; second looks at what was signed follow, a few")
+    add("--seconds", type=float, default=1e9, help="stop signing after this long")
     add("--save", type=Path, help="file that keeps what was signed")
     add("--out", type=Path, default=Path("corpus/out/partition"), help="where a build writes")
     add("--pack", type=Path, nargs="+", metavar="FOLDER", help="join builds into corpus/data")
