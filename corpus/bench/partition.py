@@ -13,7 +13,8 @@ signs every distinct text in worker processes and prints one line a row of the t
 * ``opaque``: configurations that are not modelled; ``unsigned``: no signature in time, or an error;
   ``no text``: the text is not stored and could not be made again here; ``no class``: the replay
   refused; ``failed``: not compiled, or more shared memory than the target has; ``left``: not
-  reached within ``--seconds`` (second looks at what was signed still follow). ``ms``: median to sign a text.
+  reached within ``--seconds``, after which second looks at what was signed still follow. ``ms``:
+  median to sign a text.
 
 Whatever is opaque or unsigned counts as a static class of its own (one a text). Configurations
 without a class or a text, or left, are counted, named by reason with ``--why``, and stay out of
