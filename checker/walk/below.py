@@ -1,10 +1,12 @@
-"""What a value is made of in some lanes of a block: exchanges lead to other lanes.
+"""What a value is made of: in any lane, or in some lanes of a block, as exchanges lead to others.
 
-In: a node, a mask of lanes. Out: what it is made of, each with the lanes that count there.
+In: nodes; a node and a mask of lanes. Out: all that is below them; what it is made of, each with
+the lanes that count there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,21 @@ from checker.tree.arrays import some
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 
-__all__ = ["below"]
+__all__ = ["all_below", "below"]
+
+
+def all_below(nodes: Iterable[Node], folds: bool = False) -> Iterator[Node]:
+    """Yield nodes and all that is below them, each once; folds: what is inside of folds, too."""
+    seen: set[Node] = set()
+    work = list(nodes)
+    while work:
+        node = work.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            work += node.kids
+            if folds and node.op == "fold":
+                work += node.extra.parts()
 
 
 def below(node: Node, lanes: Any) -> list[tuple[Node, Any]]:

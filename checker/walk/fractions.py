@@ -16,6 +16,7 @@ from checker.tree.logic import literal_of
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, constant
 from checker.tree.values import is_index
+from checker.walk.below import all_below
 from checker.walk.general import Replacer
 from checker.walk.state import StoreEvent
 
@@ -56,17 +57,8 @@ def by_place(engine: Engine, stores: list[StoreEvent]) -> list[StoreEvent]:
 
 def _below(stores: list[StoreEvent]) -> set[Node]:
     """Return all that stores depend on."""
-    seen: set[Node] = set()
-    work = [n for e in stores for n in (
-        e.value, e.guard, *e.loops, *(a for m in e.address.terms for a in m))]
-    while work:
-        node = work.pop()
-        if node not in seen:
-            seen.add(node)
-            work += node.kids
-            if node.op == "fold":
-                work += node.extra.parts()
-    return seen
+    return set(all_below((n for e in stores for n in (
+        e.value, e.guard, *e.loops, *(a for m in e.address.terms for a in m))), folds=True))
 
 
 def _divided(engine: Engine, nodes: Iterable[Node]

@@ -21,6 +21,7 @@ from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, TooLarge
 from checker.tree.rewrite import Pivot, Rewriter
 from checker.tree.values import Value
+from checker.walk.below import all_below
 from checker.walk.carried import body, carried, cyclic, idle, summed, unasked
 from checker.walk.counting import ordered
 from checker.walk.flight import Flight
@@ -707,18 +708,11 @@ class Runner:
         for p in self.phis.values():
             mask |= p.deps
         uniform = summary.cond.uniform
-        seen: set[int] = set()
-        work = [*summary.steps.values(), summary.cond,
-                *(v for v in summary.exit_regs.values() if isinstance(v, Node))]
-        while work:
-            node = work.pop()
-            if node.serial in seen:
-                continue
-            seen.add(node.serial)
+        for node in all_below([*summary.steps.values(), summary.cond, *(
+                v for v in summary.exit_regs.values() if isinstance(v, Node))]):
             if node.op == "gather" and not uniform and node.deps & (mask | self.kappa.deps):
                 raise GiveUp("loop", "lanes that leave a loop at different times exchange values",
                              self.engine.site)
-            work.extend(node.kids)
 
     def _place_stores(self, runs: list[Iteration], lead: int, period: int, summary: Summary
                       ) -> None:

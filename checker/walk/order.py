@@ -24,6 +24,7 @@ import numpy as np
 from checker.tree.nodes import Node, parameter_name
 from checker.tree.poly import Poly, constant
 from checker.tree.rewrite import Pivot
+from checker.walk.below import all_below
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
@@ -62,17 +63,7 @@ def _orders(engine: Engine, pivots: list[Pivot], bounds: dict[Node, str]) -> lis
 
 def _blocks_below(atoms: list[Node]) -> set[Node]:
     """Return the block indices that some indices are computed from."""
-    found: set[Node] = set()
-    seen: set[Node] = set()
-    work = list(atoms)
-    while work:
-        node = work.pop()
-        if node not in seen:
-            seen.add(node)
-            work += node.kids
-            if node.op == "sreg":
-                found.add(node)
-    return found
+    return {node for node in all_below(atoms) if node.op == "sreg"}
 
 
 class _Order:
