@@ -69,6 +69,9 @@ NOT_MNZ = 0xFFFFFFFF ^ MNZ
 _NFORM = "plus zero"
 _MINUS_N = "minus (plus zero)"  # -N(x): its hash is that of N(x), flipped
 _ABS = "abs"
+_MINUS_ABS = "minus (abs)"
+_OPPOSITE = tuple(pair for form, minus in ((_NFORM, _MINUS_N), (_ABS, _MINUS_ABS))
+                  for pair in ((form, minus), (minus, form)))
 
 
 def negate(x: HF, width: int) -> HF:
@@ -80,7 +83,7 @@ def negate(x: HF, width: int) -> HF:
     for outer, lanes, inner in pop_forms(x, "wide "):
         src, dst = outer.split()[1:]
         out = choose(lanes, widen(src, dst, negate(inner, NARROW_BITS.get(src, 8))), out)
-    for here, there in ((_NFORM, _MINUS_N), (_MINUS_N, _NFORM)):
+    for here, there in _OPPOSITE:
         for _, lanes, (_, inner_f) in pop_forms(x, here):
             _, again = push_form((h, inner_f), there, out[1] & LOW)
             out = out[0], facts_where(lanes, again, out[1])
@@ -98,6 +101,8 @@ def magnitude(x: HF, width: int) -> HF:
                     (f & (POISON | NOSUB | NULL)) | NONNEG)
     for _, lanes, _inner in pop_forms(x, _ABS):
         out = choose(lanes, x, out)
+    for _, lanes, _inner in pop_forms(x, _MINUS_ABS):
+        out = choose(lanes, negate(x, width), out)
     for outer, lanes, inner in pop_forms(x, "wide "):
         src, dst = outer.split()[1:]
         out = choose(lanes, widen(src, dst, magnitude(inner, NARROW_BITS.get(src, 8))), out)

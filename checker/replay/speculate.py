@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checker.core import OPS, Op
+from checker.replay.facts import POISON
 from checker.replay.integers import select
 from checker.replay.result import Unsupported
-from checker.replay.values import V, undefined
+from checker.replay.values import Conc, V, hash_of, merge, undefined
 
 if TYPE_CHECKING:
     from checker.replay.machine import Machine
@@ -100,10 +101,14 @@ def _meeting(m: Machine, pc: int) -> int:
 
 def _fork(m: Machine, op: Op, pc: int, stop: int) -> None:
     assert op.guard is not None
-    p = m.read(op.guard.reg)
+    reg = op.guard.reg
+    p = m.read(reg)
+    holds = _decided(m, p)
     before = list(m.regs)
+    m.regs[reg] = holds[not op.guard.neg]
     _straight(m, int(op.attr), stop)
     taken, m.regs = m.regs, before
+    m.regs[reg] = holds[op.guard.neg]
     _straight(m, pc + 1, stop)
     fallen = m.regs
     if op.guard.neg:
@@ -116,7 +121,22 @@ def _fork(m: Machine, op: Op, pc: int, stop: int) -> None:
         else:
             out.append(select(p, undefined(widths[i]) if a is None else a,
                               undefined(widths[i]) if b is None else b, m.mask))
+    if taken[reg] is holds[True] and fallen[reg] is holds[False]:
+        out[reg] = p  # neither path wrote it
+    elif m.mask is not None and (made := out[reg]) is not None:
+        out[reg] = merge(m.mask, made, p)
     m.regs = out
+
+
+def _decided(m: Machine, p: V) -> dict[bool, V]:
+    """A branch's predicate on the path where it holds, and on the other.
+
+    One that nobody wrote, or that is still under way, may be another at each use: it stays a tree.
+    """
+    _, f = hash_of(p)
+    if (np.asarray(f) & POISON).any():
+        return {True: p, False: p}
+    return {truth: Conc(np.array([[truth]], dtype=np.uint64), 1) for truth in (True, False)}
 
 
 def _straight(m: Machine, pc: int, stop: int) -> None:

@@ -215,7 +215,7 @@ def _needs_grid(program: Program, facts: dict[str, Any], before: ReplayResult, n
     if "grid-covers" not in premises or not (now.usable or raced) or not _part_of(now, before):
         return False
     grid = facts["grid"]
-    wider = [[n * (factor if i == axis and n > 1 else 1) for i, n in enumerate(grid)]
+    wider = [[n * (factor if i == axis else 1) for i, n in enumerate(grid)]
              for factor in (2, 4, 8, 16, 32, 64) for axis in range(3)]
     for other in [*map(list, permutations(grid)), *wider]:
         run_ = replay(program, Launch.from_json({**facts, "grid": other}))

@@ -80,6 +80,9 @@ EQUAL = {
                        A + B + "mul.rn.f32 %f9, %f1, %f2;\n" + OUT),
     "abs-abs": (A + "neg.f32 %f4, %f1;\nabs.f32 %f9, %f4;\n" + OUT,
                 A + "mov.b32 %r9, %f1;\nand.b32 %r9, %r9, 0x7fffffff;\nmov.b32 %f9, %r9;\n" + OUT),
+    "abs of minus abs": (A + "abs.f32 %f4, %f1;\nneg.f32 %f5, %f4;\nabs.f32 %f9, %f5;\n" + OUT,
+                         A + "neg.f32 %f4, %f1;\nabs.f32 %f5, %f4;\nneg.f32 %f6, %f5;\n"
+                         "neg.f32 %f9, %f6;\n" + OUT),
     "min-max-set": (A + B + C + "max.f32 %f4, %f1, %f2;\nmax.f32 %f9, %f4, %f3;\n" + OUT,
                     A + B + C + "max.f32 %f4, %f3, %f2;\nmax.f32 %f5, %f4, %f1;\n"
                     "max.f32 %f9, %f5, %f5;\n" + OUT),

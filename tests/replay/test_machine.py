@@ -12,6 +12,7 @@ from checker.replay import ReplayResult, first_difference, replay
 from tests.replay.listing import codes, facts, run, text
 
 A, OUT = "ld.global.f32 %f1, [%rd4];\n", "st.global.f32 [%rd5], %f9;\n"
+B = "ld.global.f32 %f2, [%rd4+256];\n"
 
 
 def same(a: str, b: str, **how: object) -> bool:
@@ -125,11 +126,28 @@ def test_branch_on_data_becomes_a_select() -> None:
     select = (A + "setp.gt.f32 %p1, %f1, 0f00000000;\nadd.rn.f32 %f2, %f1, %f1;\n"
               "selp.f32 %f9, %f1, %f2, %p1;\n" + OUT)
     assert same(branch, select)
+    for guard, alike in (("@!%p1 ", True), ("@%p1 ", False)):  # a path knows its own predicate
+        guarded = branch.replace("add.rn", guard + "add.rn")
+        assert same(branch, guarded) is alike
     stores = A + ("setp.gt.f32 %p1, %f1, 0f00000000;\n@%p1 bra L1;\n"
                   "st.global.f32 [%rd5], %f1;\nL1:\n")
     refused = run(stores)
     assert refused.unsupported is not None
     assert refused.unsupported.code == "data-dependent"
+
+
+def test_a_branch_hands_its_predicate_on() -> None:
+    """On both paths it is known; behind them it is what it was, or what a path made of it."""
+    tested = A + B + "setp.gt.f32 %p1, %f1, 0f00000000;\nmov.f32 %f9, %f1;\n@%p1 bra L1;\n"
+    use = "selp.f32 %f9, %f2, %f1, %p1;\n" + OUT
+    kept = tested + "mov.f32 %f9, %f2;\nL1:\n" + use
+    changed = tested + "setp.gt.f32 %p1, %f2, 0f00000000;\nL1:\n" + use
+    assert same(kept, A + B + "setp.gt.f32 %p1, %f1, 0f00000000;\n" + use)
+    assert not same(changed, kept)
+    assert same(changed, changed.replace("setp.gt.f32 %p1, %f2", "@!%p1 setp.gt.f32 %p1, %f2"))
+    undefined = (A + "@%p2 bra L1;\n@!%p2 mov.f32 %f9, %f1;\nL1:\n"
+                 "@%p2 mov.f32 %f9, %f1;\n" + OUT)
+    assert not run(undefined).usable
 
 
 def test_named_barriers_order_their_members_only() -> None:
