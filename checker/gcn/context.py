@@ -315,6 +315,10 @@ class Context:
             raise Unmodelled(f"operand {i} has {found} registers, {count} expected")
         return [self.fetch(file, n + k) for k in range(count)]
 
+    def unknown(self) -> Source:
+        """32 bits that nobody can name: those of a register that nobody writes."""
+        return self.m.copy(self.m.regs.arch("unknown", 32), 32)
+
     # -- masks
 
     def mask_at(self, i: int) -> int:
@@ -322,8 +326,6 @@ class Context:
         file, n, count = self.index(i)
         if file != "s" or count not in (self.wave // 32, 1 if n == NULL else 0):
             raise Unmodelled("operand is not a lane mask")
-        for k in range(count):
-            self.reads.add(("s", n + k))
         return n
 
     def mask_source(self, i: int) -> Source:
@@ -333,12 +335,13 @@ class Context:
             if op.kind == "int" and op.value in (0, -1):
                 return TRUE if op.value else Const(0, 1)
             return self.e.lanebit(self.literal(op, f"u{self.wave}"))
-        return self.m.mask(self.mask_at(i))
+        n = self.mask_at(i)
+        self.reads |= {("s", n + k) for k in range(self.wave // 32)}
+        return self.m.mask(n)
 
     def put_mask(self, i: int, predicate: Source) -> None:
         """Write operand i, a lane mask."""
         n = self.mask_at(i)
-        self.reads -= {("s", n), ("s", n + 1)}
         for k in range(self.wave // 32):
             self.writes.add(("s", n + k))
         self.m.write_mask(n, predicate)

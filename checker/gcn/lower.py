@@ -384,11 +384,14 @@ class Lowering:
         kernel = self.kernel
         maximum = kernel.meta("max_flat_workgroup_size")
         block = _block(kernel, maximum)
-        findings, early = check_waits(self.flow_graph(), self.effects, self.target)
+        findings, early = check_waits(self.flow_graph(), self.effects, self.target,
+                                      self.wave)
         ops = [replace(op, attr=Barrier("warp"), src=()) if op.name == "barrier" and
                op.site in early else op for op in ops]
         if not self.known_target:
             findings.insert(0, (0, f"the rules of target {self.module.target!r} are not known"))
+        if not self.target.watched:
+            findings.insert(0, (0, f"the wait states of {self.target.name} are not modelled"))
         if block is None or (block[0] * block[1] * block[2]) % self.wave:
             self.premises.add("whole-waves")
         static = kernel.flag("group_segment_fixed_size")

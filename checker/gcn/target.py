@@ -47,6 +47,16 @@ class Target:
         return self.major not in (10, 11)
 
     @property
+    def watched(self) -> bool:
+        """What it does not wait for by itself is known here; of gfx10.1 and gfx12.5 it is not."""
+        return (self.major, self.minor) not in ((10, 1), (12, 5))
+
+    @property
+    def slow_results(self) -> bool:
+        """Vector operations do not wait for transcendental ones (gfx11.0)."""
+        return (self.major, self.minor) == (11, 0)
+
+    @property
     def unit(self) -> str:
         """The name under which approximate functions are told apart."""
         return self.name

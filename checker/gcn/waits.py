@@ -3,8 +3,8 @@
 In: blocks of instructions and what each reads and writes. Out: findings (site, message), and which
 barriers come too early for what the wave stores or reads in the group's memory. Counters: vmcnt,
 lgkmcnt and vscnt up to gfx11, loadcnt, dscnt, kmcnt and storecnt on gfx12. Scalar loads return in
-any order, so only a wait for 0 covers them. Wait states are counted in `hazards`. Source: CDNA3 ISA
-4.4, LLVM SIInsertWaitcnts.
+any order, so only a wait for 0 covers them. What else a wave does not wait for by itself: `hazards`
+(gfx9), `interlocks` (later). Source: CDNA3 ISA 4.4, LLVM SIInsertWaitcnts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from checker.gcn.hazards import Hazards, Register, name_of
+from checker.gcn.hazards import Hazards, Register, Watch, last_registers, name_of, own_operands
+from checker.gcn.interlocks import Interlocks
 from checker.gcn.target import Target
 from checker.syntax import Immediate, Instruction, Modifier, Vector
 
@@ -45,12 +46,12 @@ class Effect:
 class _State:
     """Pending registers by counter, and what was written a few wait states ago."""
 
+    hazards: Watch
     pending: dict[str, Pending] = field(default_factory=dict)
-    hazards: Hazards = field(default_factory=Hazards)
     signalled_early: bool = False  # at the last signal of a barrier; its wait follows in the block
 
     def copy(self) -> _State:
-        return _State({k: dict(v) for k, v in self.pending.items()}, self.hazards.copy())
+        return _State(self.hazards.copy(), {k: dict(v) for k, v in self.pending.items()})
 
     def merge(self, other: _State) -> bool:
         """Take the worse of both; True if something changed."""
@@ -67,7 +68,7 @@ class _State:
 
 
 def check_waits(graph: list[tuple[list[tuple[int, Instruction]], list[int]]],
-                effects: dict[int, Effect], target: Target
+                effects: dict[int, Effect], target: Target, wave: int
                 ) -> tuple[list[tuple[int, str]], set[int]]:
     """Return (site, message) for each use of a register before its wait, each site once.
 
@@ -78,8 +79,9 @@ def check_waits(graph: list[tuple[list[tuple[int, Instruction]], list[int]]],
     if not graph:
         return [], early
     entry: list[_State | None] = [None] * len(graph)
-    entry[0] = _State()
+    entry[0] = _State(Hazards(target) if target.major == 9 else Interlocks(target, wave))
     work = [0]
+    last = last_registers({r for effect in effects.values() for r in effect.reads | effect.writes})
     found: dict[int, str] = {}
     while work:  # ends: each merge makes an entry worse, and there is a worst
         i = work.pop()
@@ -90,7 +92,7 @@ def check_waits(graph: list[tuple[list[tuple[int, Instruction]], list[int]]],
         for site, inst in insts:
             effect = effects.get(site)
             if effect is not None:
-                _step(state, site, inst, effect, target, found)
+                _step(state, site, inst, effect, target, last, found)
                 if inst.opcode in _BARRIERS and _comes_early(state, inst.opcode):
                     early.add(site)
         for s in succs:
@@ -112,24 +114,15 @@ def _comes_early(state: _State, opcode: str) -> bool:
 
 
 def _step(state: _State, site: int, inst: Instruction, effect: Effect, target: Target,
-          found: dict[int, str]) -> None:
-    opcode = inst.opcode
-    if opcode.startswith(("s_wait", "s_waitcnt")):
-        _wait(state, inst, target)
-        state.hazards.age(1)
-        return
-    if opcode == "s_nop":
-        op = inst.operands[0] if inst.operands else None
-        state.hazards.age(op.value + 1 if isinstance(op, Immediate) else 1)
-        return
-    message = _too_early(state, effect) or state.hazards.check(inst, effect, target)
+          last: set[Register], found: dict[int, str]) -> None:
+    early = state.hazards.step(inst, effect)
+    message = own_operands(inst, target, last) or _too_early(state, effect) or early
     if message:
         found.setdefault(site, message)
-    state.hazards.age(1)
-    if opcode.startswith(("s_branch", "s_cbranch")):
-        state.hazards.end_matrix(1)  # blocks are placed after a compiler counted: one more or less
-    _record(state, inst, effect, target)
-    state.hazards.record(inst, effect, target)
+    if inst.opcode.startswith("s_wait"):
+        _wait(state, inst, target)
+    else:
+        _record(state, inst, effect, target)
 
 
 def _too_early(state: _State, effect: Effect) -> str:

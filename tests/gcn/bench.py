@@ -26,7 +26,7 @@ _LOAD = {9: ("s_load_dwordx8", "s_waitcnt lgkmcnt(0)", "global_load_dword", "s_w
               "global_store_b32")}
 _LOAD[10] = _LOAD[9]
 _GENERATION = {"gfx900": 9, "gfx908": 9, "gfx90a": 9, "gfx942": 9, "gfx950": 9, "gfx1030": 10,
-               "gfx1100": 11, "gfx1200": 12, "gfx1201": 12, "gfx1250": 12}
+               "gfx1100": 11, "gfx1150": 11, "gfx1200": 12, "gfx1201": 12, "gfx1250": 12}
 
 
 def split(text: str) -> list[str]:

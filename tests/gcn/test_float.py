@@ -325,3 +325,11 @@ def test_a_maximum_is_the_same_in_every_rounding_mode() -> None:
         maps = {replay(program_of([text], mode=0xF0 | rounding), FACTS).digest
                 for rounding in range(4)}
         assert (len(maps) == 1) == alike, text
+
+
+def test_two_8_bit_floats_go_to_the_half_that_op_sel_names() -> None:
+    """op_sel has a place for each source and then one for the result."""
+    for half, kept, word in (("", "v_lshrrev_b32_e32 v10, 16, v10", 0x1122),
+                             (" op_sel:[0,0,1]", "v_and_b32_e32 v10, 0xffff, v10", 0x3344)):
+        lines = ["v_mov_b32_e32 v10, 0x11223344", f"v_cvt_pk_fp8_f32 v10, v1, v2{half}", "s_nop 0"]
+        assert set(run([*lines, kept], 0x3F800000, 0x40000000)[0]) == {word}

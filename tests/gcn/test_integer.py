@@ -155,12 +155,12 @@ def test_vector(text: str, model: Model) -> None:
 
 
 PAIRS: list[tuple[str, Callable[[int, int, int], int]]] = [
-    ("v_add_co_u32_e32 v10, vcc, v1, v2\nv_addc_co_u32_e32 v11, vcc, v3, v1, vcc",
+    ("v_add_co_u32_e32 v10, vcc, v1, v2\ns_nop 1\nv_addc_co_u32_e32 v11, vcc, v3, v1, vcc",
      lambda a, b, c: (a | c << 32) + (b | a << 32)),
     ("v_mov_b32_e32 v4, v1\nv_mov_b32_e32 v5, v2\nv_lshlrev_b64 v[4:5], 1, v[4:5]\n"
-     "v_add_co_u32_e32 v10, vcc, v3, v4\nv_addc_co_u32_e32 v11, vcc, v5, v1, vcc",
+     "v_add_co_u32_e32 v10, vcc, v3, v4\ns_nop 1\nv_addc_co_u32_e32 v11, vcc, v5, v1, vcc",
      lambda a, b, c: ((a | b << 32) << 1) + (c | a << 32)),
-    ("v_sub_co_u32_e32 v10, vcc, v1, v2\nv_subb_co_u32_e32 v11, vcc, v3, v1, vcc",
+    ("v_sub_co_u32_e32 v10, vcc, v1, v2\ns_nop 1\nv_subb_co_u32_e32 v11, vcc, v3, v1, vcc",
      lambda a, b, c: (a | c << 32) - (b | a << 32)),
     ("v_mov_b32_e32 v4, v1\nv_mov_b32_e32 v5, v2\nv_lshl_add_u64 v[10:11], v[4:5], 3, v[4:5]",
      lambda a, b, c: 9 * (a | b << 32)),

@@ -112,7 +112,8 @@ def test_scalar_loads_return_in_any_order() -> None:
 
 MFMA = "v_mfma_f32_{} v[40:{}], v[32:33], v[34:35], v[40:{}]"
 STEPS = [("gfx942", "32x32x8_f16", 55, 11), ("gfx942", "16x16x16_f16", 43, 7),
-         ("gfx942", "16x16x32_fp8_fp8", 43, 7), ("gfx950", "32x32x8_bf16", 55, 11),
+         ("gfx942", "16x16x32_fp8_fp8", 43, 7), ("gfx950", "32x32x8_bf16", 55, 12),
+         ("gfx950", "16x16x16_f16", 43, 8),
          ("gfx90a", "32x32x8f16", 55, 19), ("gfx90a", "16x16x16f16", 43, 11)]
 
 
@@ -174,6 +175,10 @@ WRITTEN = {
                          "gfx90a"),
     "a half": ("v_mov_b32_sdwa v4, v1 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:WORD_0",
                "v_mov_b32_e32 v10, v4", 1, "gfx942", "gfx90a"),
+    "a half of a VOP3": ("v_add_f16_e64 v4, v1, v2 op_sel:[0,0,1]", "v_mov_b32_e32 v10, v4", 1,
+                         "gfx942", "gfx90a"),
+    "a half over a half": ("v_cvt_pk_fp8_f32 v4, v1, v2 op_sel:[0,0,1]",
+                           "v_cvt_pk_fp8_f32 v4, v1, v2", 1, "gfx942", ""),
     "stored data": (DWORDS, "v_mov_b32_e32 v5, 0", 2, "gfx942", ""),
     "stored data before CDNA3": (DWORDS, "v_mov_b32_e32 v5, 0", 1, "gfx90a", ""),
     "swapped halves": ("v_mov_b32_e32 v5, v1", "v_permlane32_swap_b32 v4, v5", 2, "gfx950", ""),
@@ -243,3 +248,19 @@ def test_the_worse_of_two_paths_counts() -> None:
              ".LBB0_1:", part, ".LBB0_2:", f"{HALF} v[44:47], v[32:33], v[34:35], v[40:43]"]
     assert any("another one ends" in m for m in findings(lines))
     assert findings([x.replace("v[42:45]", "v[40:43]") for x in lines]) == []
+
+
+@pytest.mark.parametrize("shift", ["v_lshlrev_b64", "v_lshrrev_b64", "v_ashrrev_i64"])
+def test_the_last_register_of_gfx90a_shifts_no_64_bits(shift: str) -> None:
+    line = f"{shift} v[10:11], v{{}}, v[2:3]"
+    (message,) = findings([line.format(15)], "gfx90a")
+    assert message == "v15 is the last register, and 64 bits are shifted by it"
+    assert findings([line.format(15), "v_mov_b32_e32 v16, v1"], "gfx90a") == []
+    assert findings([line.format(14)], "gfx90a") == []
+    assert findings([line.format(15)], "gfx942") == []
+
+
+def test_a_half_of_a_source_is_no_half_of_a_result() -> None:
+    for line in ("v_add_f16_e64 v4, v1, v2 op_sel:[1,1,0]",
+                 "v_pk_add_f16 v4, v1, v2 op_sel:[0,1] op_sel_hi:[1,1]"):
+        assert findings([line, "v_mov_b32_e32 v10, v4"]) == []

@@ -11,6 +11,7 @@ from checker.gcn.emitter import FALSE
 from checker.gcn.machine import Unmodelled
 from checker.gcn.rows.integer import keeps_high
 from checker.gcn.rows.table import row
+from checker.syntax import Operand, Range
 
 # --- sums
 
@@ -159,6 +160,12 @@ def v_mad_wide16(c: Context) -> None:
     c.put(e.add(product, c.src(3, "u32")))
 
 
+def _follows(addend: Operand, result: Operand) -> bool:
+    """Whether gfx11 writes the low result over the high addend, which it reads later."""
+    return isinstance(addend, Range) and isinstance(result, Range) and \
+        (addend.file, addend.last) == (result.file, result.first)
+
+
 @row("v_mad_u64_u32 v_mad_i64_i32 v_mad_co_u64_u32 v_mad_co_i64_i32", dsts=2)
 def v_mad_u64(c: Context) -> None:
     """D, carry = S0 * S1 + S2, 64 bits."""
@@ -177,6 +184,8 @@ def v_mad_u64(c: Context) -> None:
         high = e.extract(total, 32, 32)
         e.pairs.setdefault((low, high), total)
         e.memo["extract", 32, (total,), (0, 32)] = low
+    if c.target.major == 11 and _follows(c.operand(4), c.operand(0)):
+        total = e.pack(e.extract(total, 0, 32), c.unknown())
     c.put(total)
     c.put_mask(1, e.pand(carry, c.m.exec))
 

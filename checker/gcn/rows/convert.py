@@ -130,9 +130,9 @@ def _ocp(c: Context) -> bool:
 
 @row("v_cvt_pk_fp8_f32 v_cvt_pk_bf8_f32")
 def v_cvt_to_fp8(c: Context) -> None:
-    """One half of D = {fp8(S1), fp8(S0)}; op_sel[3] chooses the half, the other is kept."""
+    """One half of D = {fp8(S1), fp8(S0)}; op_sel[2] chooses the half, the other is kept."""
     e = c.e
-    high = bool(c.bits("op_sel", 4)[3])
+    high = bool(c.bits("op_sel", 3)[2])
     a, b = c.src(1, "f32"), c.src(2, "f32")
     mode, overflow = c.mode("f32"), c.m.modes.get("fp16_ovfl")
     if overflow is None:
