@@ -408,9 +408,14 @@ class _Widened:
 
     def __init__(self, m: Machine, times: int, every: int) -> None:
         self.B, self.T, self.lanes = m.B * times, m.T // every, m.lanes
-        self.block_index = np.tile(m.block_index, (times, 1))
-        self.who = np.tile((m.who if every == 1 else m.whole_warp)[:, ::every], (times, 1))
-        self.live = np.tile(m.live[:, ::every], (times, 1))
+        kept = m.extra.setdefault("widened", {})
+        of, arrays = kept.get((times, every), (None, ()))
+        if of is not m.live:
+            who = m.who if every == 1 else m.whole_warp
+            arrays = [np.tile(x, (times, 1)) for x in (
+                m.block_index, who[:, ::every], m.live[:, ::every])]
+            kept[times, every] = m.live, arrays
+        self.block_index, self.who, self.live = arrays
         self.lane_index, self.width, self.pc = m.lane_index[:, ::every], m.width, m.pc
         self.shared, self.memory, self.program, self.extra = m.shared, m.memory, m.program, m.extra
         self.report, self.unsupported = m.report, m.unsupported

@@ -28,9 +28,7 @@ _LEAST = 4
 def runs(program: Program, block_of: Sequence[int], delayed: Sequence[Sequence[int]] = ()
          ) -> Iterator[list[int]]:
     """Places of at least four operations that may all be done where the first one stands."""
-    for places in early(program, block_of, partial(_key, program), delayed):
-        if len(places) >= _LEAST:
-            yield places
+    yield from early(program, block_of, partial(_key, program), delayed, _LEAST)
 
 
 def _key(program: Program, op: Op) -> Hashable | None:

@@ -55,7 +55,7 @@ from checker.replay.rounding import (
 from checker.replay.values import Conc, Hash, V, hash_of, make_pack, pred_bits, split
 
 __all__ = ["Prepared", "StepSum", "element_stack", "inverse", "keep_result", "last_result",
-           "multiply", "operand_poison", "step", "step_sums", "to_fragment", "write"]
+           "multiply", "operand_poison", "step", "step_sums", "tiles", "to_fragment", "write"]
 
 Read = Callable[[Machine], list[V]]
 
@@ -109,20 +109,30 @@ def _group(op: Op) -> Step:
 
 def element_stack(m: Machine, regs: list[V], fragment: Fragment) -> tuple[U64, Facts]:
     """All elements of all lanes: hashes (2, E, B, T), facts int or (E, B, T)."""
-    per = fragment.reg_bits // fragment.elem_bits
-    count = int(fragment.row.shape[1])
-    pairs = [hash_of(split(regs[e // per], fragment.elem_bits * (e % per), fragment.elem_bits)
-                     if per > 1 else regs[e]) for e in range(count)]
-    h = np.empty((2, count, m.B, m.T), dtype=np.uint64)
+    return _stack(_element_pairs(regs, fragment), (m.B, m.T))
+
+
+def _stack(pairs: list[HF], lanes: tuple[int, int]) -> HF:
+    """Values one after the other: hashes (2, n, *lanes), facts int or (n, *lanes)."""
+    h = np.empty((2, len(pairs), *lanes), dtype=np.uint64)
     for e, (one, _) in enumerate(pairs):
         h[:, e] = one
     facts = [f for _, f in pairs]
     if all(isinstance(f, int) for f in facts) and len(set(facts)) == 1:
         return h, facts[0]
-    f = np.empty((count, m.B, m.T), dtype=np.uint32)
+    f = np.empty((len(pairs), *lanes), dtype=np.uint32)
     for e, one_f in enumerate(facts):
         f[e] = one_f
     return h, f
+
+
+def _element_pairs(regs: list[V], fragment: Fragment) -> list[HF]:
+    """Hash and facts of each element of a fragment's registers."""
+    per, width = fragment.reg_bits // fragment.elem_bits, fragment.elem_bits
+    if per == 1:
+        return [hash_of(v) for v in regs[: fragment.row.shape[1]]]
+    return [hash_of(split(regs[e // per], width * (e % per), width))
+            for e in range(int(fragment.row.shape[1]))]
 
 
 _INVERSE: dict[tuple[int, int, int], NDArray[np.int64]] = {}
@@ -147,20 +157,20 @@ def inverse(fragment: Fragment, rows: int, cols: int) -> NDArray[np.int64]:
 _KEEP: list[Fragment] = []  # fragments in _INVERSE stay alive, so that their ids stay theirs
 
 
-def _tile(m: Machine, regs: list[V], fragment: Fragment, rows: int, cols: int) -> Tile:
-    """A register operand as matrices (2, B, G, rows, cols)."""
-    h, f = element_stack(m, regs, fragment)
+def tiles(m: Machine, several: list[list[V]], fragment: Fragment, rows: int, cols: int) -> Tile:
+    """Register operands of several steps as matrices (2, steps * B, G, rows, cols)."""
+    pairs = [pair for regs in several for pair in _element_pairs(regs, fragment)]
+    h, f = _stack(pairs, (m.B, m.T))
     lanes = fragment.row.shape[0]
-    count, groups = h.shape[1], m.T // lanes
-    at = inverse(fragment, rows, cols)
-    flat = h.reshape(2, count, m.B, groups, lanes).transpose(0, 2, 3, 1, 4).reshape(
-        2, m.B, groups, count * lanes)
-    out = flat[..., at]
-    if isinstance(f, int):
-        return out, f
-    flat_f = f.reshape(count, m.B, groups, lanes).transpose(1, 2, 0, 3).reshape(
-        m.B, groups, count * lanes)
-    return out, flat_f[..., at]
+    steps, groups = len(several), m.T // lanes
+    # an element's place in a step of a block: (B, G, rows, cols)
+    element, lane = np.divmod(inverse(fragment, rows, cols), lanes)
+    place = element * (m.B * m.T) + lane + (
+        np.arange(m.B)[:, None] * m.T + np.arange(groups) * lanes)[..., None, None]
+    shape = (steps * m.B, groups, rows, cols)
+    out = h.reshape(2, steps, -1).take(place, axis=-1).reshape(2, *shape)
+    return out, f if isinstance(f, int) else f.reshape(steps, -1).take(place, axis=-1).reshape(
+        shape)
 
 
 def _kept_tile(m: Machine, regs: list[V], fragment: Fragment, rows: int, cols: int) -> Tile:
@@ -170,7 +180,7 @@ def _kept_tile(m: Machine, regs: list[V], fragment: Fragment, rows: int, cols: i
     if name not in known:
         if len(known) >= _TILES:
             known.clear()
-        known[name] = regs, _tile(m, regs, fragment, rows, cols)
+        known[name] = regs, tiles(m, [regs], fragment, rows, cols)
     return known[name][1]
 
 

@@ -22,12 +22,11 @@ from checker.replay.matrix import (
     UNKNOWN,
     Prepared,
     StepSum,
-    element_stack,
-    inverse,
     keep_result,
     last_result,
     operand_poison,
     step_sums,
+    tiles,
     to_fragment,
     write,
 )
@@ -197,7 +196,8 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
                  (attr.m, attr.k))
     b = _Operand(m, attr.b.fragment, [values[x.at][na : na + nb] for x in group],
                  [x.b for x in group], (attr.k, attr.n))
-    poison = operand_poison(a.tile(), b.tile())
+    poison = operand_poison(a.tile(), b.tile()) if (
+        seen(a.unique[1]) | seen(b.unique[1])) & POISON else 0
     sums: dict[bool, list[StepSum]] = {}
     previous: list[_Member] = []
     acc: Tile | None = None
@@ -252,8 +252,7 @@ class _Operand:
         self.which = np.array([slots[name] for name in names])
         self.in_turn = len(slots) == len(names)
         first = dict(zip(names, values, strict=True))
-        self.unique = _tiles(m, [element_stack(m, first[name], fragment) for name in slots],
-                             fragment, shape)
+        self.unique = tiles(m, [first[name] for name in slots], fragment, *shape)
 
     def _spread(self, x: Any, lead: int) -> Any:
         """From unique operands to those of every step, along the axis after `lead` others."""
@@ -275,32 +274,16 @@ class _Operand:
         return self._spread(e, 1), self._spread(zero, 0), self._spread(null, 0)
 
 
-def _tiles(m: Machine, stacks: list[Tile], fragment: Fragment, shape: tuple[int, int]) -> Tile:
-    """Lane elements (2, E, B, T) of several steps as matrices (2, steps * B, G, rows, cols)."""
-    lanes, count = fragment.row.shape
-    at = inverse(fragment, *shape)
-    rows, groups = len(stacks) * m.B, m.T // lanes
-    h = np.concatenate([h for h, _ in stacks], axis=2)
-    flat = h.reshape(2, count, rows, groups, lanes).transpose(0, 2, 3, 1, 4).reshape(
-        2, rows, groups, count * lanes)
-    facts = [f for _, f in stacks]
-    if all(isinstance(f, int) and f == facts[0] for f in facts):
-        return flat.take(at, axis=-1), facts[0]
-    f = np.concatenate([np.broadcast_to(np.asarray(f, dtype=np.uint32), one.shape[1:])
-                        for one, f in stacks], axis=1)
-    return flat.take(at, axis=-1), f.reshape(count, rows, groups, lanes).transpose(
-        1, 2, 0, 3).reshape(rows, groups, count * lanes).take(at, axis=-1)
-
-
 def _accumulators(m: Machine, attr: Mma, now: list[_Member], values: dict[int, list[V]],
                   out: dict[int, Tile]) -> Tile:
     """The accumulators of a wave as matrices, from registers and from earlier steps."""
     fragment = attr.c.fragment
     assert fragment is not None
     split = attr.a.regs + attr.b.regs
-    found = [out[x.before] if x.before >= 0 else _tiles(
-        m, [element_stack(m, values[x.at][split:], fragment)], fragment, (attr.m, attr.n))
-        for x in now]
+    if all(x.before < 0 for x in now):
+        return tiles(m, [values[x.at][split:] for x in now], fragment, attr.m, attr.n)
+    found = [out[x.before] if x.before >= 0 else tiles(
+        m, [values[x.at][split:]], fragment, attr.m, attr.n) for x in now]
     h = np.concatenate([h for h, _ in found], axis=1)
     facts = [f for _, f in found]
     if all(isinstance(f, int) and f == facts[0] for f in facts):

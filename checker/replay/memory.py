@@ -34,10 +34,7 @@ class Cells:
         self.name, self.size_bytes, self.g = name, size_bytes, granule
         self.blocks = blocks
         self.block_bytes = -(-max(1, size_bytes) // _ROW) * _ROW
-        n = self.block_bytes // granule * blocks
-        self.h = np.zeros((2, n), dtype=np.uint64)
-        self.h[0] = UNDEF_TAG
-        self.f = np.full(n, UNDEF, dtype=np.uint32)
+        self._empty()
         self.report = report
         self.watch: Watch | None = None
         self.unwatched = False  # for now: the access is checked by itself
@@ -47,6 +44,12 @@ class Cells:
         self.read_only = ""  # why nobody may write here
         self.in_turn = False  # lanes read before others of their warp, later in the text, write
         self._last: NDArray[np.int32] | None = None
+
+    def _empty(self) -> None:
+        n = self.block_bytes // self.g * self.blocks
+        self.h = np.zeros((2, n), dtype=np.uint64)
+        self.h[0] = UNDEF_TAG
+        self.f = np.full(n, UNDEF, dtype=np.uint32)
 
     def track(self, order: Order, inside: bool) -> None:
         """Check the order of accesses; inside: only one block can reach a cell."""
@@ -75,8 +78,9 @@ class Cells:
         """Split cells so that each has `granule` bytes."""
         if granule >= self.g:
             return
-        times = self.g // granule
-        self.h, self.f = finer(self.h, self.f, self.g, times)
+        times, empty = self.g // granule, bool((self.f == UNDEF).all())
+        if not empty:
+            self.h, self.f = finer(self.h, self.f, self.g, times)
         for name in ("written", "lines"):
             old = getattr(self, name)
             if old is not None:
@@ -84,6 +88,8 @@ class Cells:
         if self.watch is not None:
             self.watch.refine(times)
         self.g, self._last = granule, None
+        if empty:
+            self._empty()
 
     def joined(self, h: Any, f: Any, size: int) -> tuple[Any, Any]:
         """Contents and facts of elements of `size` bytes, from those of cells."""

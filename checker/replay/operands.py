@@ -66,7 +66,7 @@ def choose(mask: Any, a: HF, b: HF) -> HF:
 
 def is_const(x: HF, bits: int) -> Any:
     """Lanes where x is known and has these bits: False, or a mask."""
-    if not seen(x[1]) & CONC:
+    if isinstance(x[1], int) and not x[1] & CONC:
         return False
     consts = consts_of(x)
     if consts is not None and bits not in consts:

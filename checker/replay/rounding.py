@@ -82,7 +82,8 @@ def _elements(model: StepModel, tile: Tile, type_name: str, signless: bool) -> t
     zero = (np.asarray(f & CONC) != 0) & (bits == 0)
     if not zero.any():
         return out, None
-    return np.where(zero, _ZERO_WORD, out), zero
+    np.copyto(out, _ZERO_WORD, where=zero)
+    return out, zero
 
 
 def _magnitude(type_name: str) -> np.uint64:

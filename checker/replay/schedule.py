@@ -7,6 +7,7 @@ says) do not tell the difference: to the last one of its run (`runs`) or to the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -49,8 +50,9 @@ def control(op: Op) -> bool:
 def runs(program: Program, block_of: Sequence[int], kind: Kind) -> Iterator[list[int]]:
     """The runs of at least two operations, in order."""
     now: _Open | None = None
-    for at, op in enumerate(program.ops):
-        key = kind.key(op)
+    keys = _frequent([kind.key(op) for op in program.ops], 2)
+    for at, op in enumerate(program.ops if keys else ()):
+        key = keys[at]
         if now is None and key is None:
             continue
         read, written = _registers(op)
@@ -72,21 +74,22 @@ def runs(program: Program, block_of: Sequence[int], kind: Kind) -> Iterator[list
 
 
 def early(program: Program, block_of: Sequence[int], key: Callable[[Op], Hashable | None],
-          delayed: Sequence[Sequence[int]] = ()) -> Iterator[list[int]]:
+          delayed: Sequence[Sequence[int]] = (), least: int = 2) -> Iterator[list[int]]:
     """Runs of operations on registers only, all of which may happen where the first one stands.
 
-    delayed: runs that happen where their last operation stands.
+    delayed: runs that happen where their last operation stands. least: operations of a run.
     """
+    keys = _frequent([key(op) for op in program.ops], least)
     late = {places[-1]: places for places in delayed}
     opened: dict[Hashable, list[int]] = {}
     read_at: dict[int, int] = {}  # where a register was read last, since a run was opened
     written_at: dict[int, int] = {}
     block = -1
-    for at, op in enumerate(program.ops):
+    for at, op in enumerate(program.ops if keys else ()):
         if control(op) or block_of[at] != block:
-            yield from (run for run in opened.values() if len(run) > 1)
+            yield from (run for run in opened.values() if len(run) >= least)
             opened, block = {}, block_of[at]
-        name = key(op)
+        name = keys[at]
         if name is None and not opened:
             continue
         read, written = _registers(op)
@@ -99,7 +102,7 @@ def early(program: Program, block_of: Sequence[int], key: Callable[[Op], Hashabl
                     any(written_at.get(r, -1) >= mine[0] for r in read)
                     or any(max(read_at.get(r, -1), written_at.get(r, -1)) >= mine[0]
                            for r in written)):
-                if len(mine) > 1:
+                if len(mine) >= least:
                     yield mine
                 mine = None
             if mine is None:
@@ -107,7 +110,16 @@ def early(program: Program, block_of: Sequence[int], key: Callable[[Op], Hashabl
             mine.append(at)
         read_at.update(dict.fromkeys(read, at))
         written_at.update(dict.fromkeys(written, at))
-    yield from (run for run in opened.values() if len(run) > 1)
+    yield from (run for run in opened.values() if len(run) >= least)
+
+
+def _frequent(keys: list[Hashable | None], least: int) -> list[Hashable | None]:
+    """The keys, None for those that are there less often than that; empty if all are."""
+    count = Counter(keys)
+    rare = {name for name, times in count.items() if times < least}
+    if len(rare | {None}) == len(count.keys() | {None}):
+        return []
+    return [None if name in rare else name for name in keys] if rare else keys
 
 
 def _conflict(run: _Open, read: set[int], written: set[int]) -> bool:

@@ -13,7 +13,17 @@ import numpy as np
 
 from checker.core import Approx, Compare, Conv, FloatMode
 from checker.replay import identities as ids
-from checker.replay.facts import CONC, MNZ, NOSUB, POISON, Mask, facts_where, known_lanes, settled
+from checker.replay.facts import (
+    CONC,
+    MNZ,
+    NOSUB,
+    POISON,
+    Mask,
+    facts_where,
+    known_lanes,
+    memo,
+    settled,
+)
 from checker.replay.folding import fold_bits, fold_lanes
 from checker.replay.scales import Scales
 from checker.replay.values import Conc, Hash, V, bits_of, const, hash_of
@@ -55,25 +65,53 @@ class Trees(Domain):
             if out is not None:
                 return Conc(out if width > 1 else out.astype(bool), width)
         operands = [(h, settled(f)) for h, f in map(hash_of, values)]
+        known = _all_known(operands)
+        folded = None if known is False or name == "fcvt" else fold_lanes(
+            name, attr, operands, known)
+        if folded is not None:
+            operands = _unfolded(operands, known)
         if self.scales is not None and name in ("fmul", "ffma"):
             product = self.scales.multiply if name == "fmul" else self.scales.fma
             h, f = product(attr, *operands)
         else:
             h, f = _hash_op(name, attr, operands)
-        known: Any = True
-        for o in operands:
-            one = known_lanes(o)
-            if one is False:
-                known = False
-                break
-            known = one if known is True else known if one is True else known & one
-        if known is not False and name != "fcvt" and np.any(known):
-            folded = fold_lanes(name, attr, operands, known)
-            if folded is not None:
-                h = np.where(known, folded[0], h)
-                f = facts_where(known, CONC, f)
+        if folded is not None:
+            h = np.where(known, folded[0], h)
+            f = facts_where(known, CONC, f)
         # many questions about facts are answered at once where they are uniform
         return Hash(h, settled(f), width)
+
+
+def _all_known(operands: list[ids.HF]) -> Any:
+    """Lanes where the bits of every operand are known: False or a mask."""
+    known: Any = True
+    for one in map(known_lanes, operands):
+        if one is False:
+            return False
+        known = one if known is True else known if one is True else known & one
+    return known if np.any(known) else False
+
+
+def _unfolded(operands: list[ids.HF], known: Any) -> list[ids.HF]:
+    """Operands of the lanes that are not folded; the others repeat one of those.
+
+    Their facts are often uniform then: lanes behind the end of a row hold zeros everywhere.
+    """
+    if np.all(known):
+        return operands
+    row, lane = np.unravel_index(int(np.argmin(known)), known.shape)
+
+    def one(x: ids.HF) -> ids.HF:
+        h, f = x
+        if isinstance(f, int) and h.shape[1:] == (1, 1):
+            return x
+        there = h[:, row % h.shape[1], lane % h.shape[2]].reshape(2, 1, 1)
+        if not isinstance(f, int):
+            f = settled(np.where(known, f[row % f.shape[0], lane % f.shape[1]], f))
+        return np.where(known, there, h), f
+
+    name = "unfolded " + known.tobytes().hex()
+    return [memo(name, x, one) for x in operands]
 
 
 def operand_widths(name: str, attr: Any) -> int:
