@@ -162,11 +162,13 @@ class Barrier:
     """kind: cta (all threads or `count` of barrier `id`), warp, cluster.
 
     action: sync | arrive | red_and | red_or | red_popc. src: (id, count?, predicate?).
+    shared_only: accesses to other memory may still be under way when threads come to it.
     """
 
     kind: str
     action: str = "sync"
     has_count: bool = False
+    shared_only: bool = False
 
 
 @record

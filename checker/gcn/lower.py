@@ -22,7 +22,7 @@ from checker.gcn.rows.table import find
 from checker.gcn.start import emit_entry, entry_facts
 from checker.gcn.straight import ends, straighten
 from checker.gcn.target import Target, target_of
-from checker.gcn.waits import Effect, check_waits
+from checker.gcn.waits import LDS, Effect, check_waits
 from checker.syntax import Function, Immediate, Instruction, Label, Module, Name, Operand, Vector
 
 __all__ = ["lower_gcn"]
@@ -386,8 +386,8 @@ class Lowering:
         block = _block(kernel, maximum)
         findings, early = check_waits(self.flow_graph(), self.effects, self.target,
                                       self.wave)
-        ops = [replace(op, attr=Barrier("warp"), src=()) if op.name == "barrier" and
-               op.site in early else op for op in ops]
+        ops = [_barrier(op, early[op.site]) if op.name == "barrier" and op.site in early else op
+               for op in ops]
         if not self.known_target:
             findings.insert(0, (0, f"the rules of target {self.module.target!r} are not known"))
         if not self.target.watched:
@@ -402,6 +402,13 @@ class Lowering:
             kernel.flag("private_segment_fixed_size"),
             frozenset(self.premises | kernel.premises), tuple(findings), self.file,
             lockstep=True)
+
+
+def _barrier(op: Op, under_way: frozenset[str]) -> Op:
+    """A barrier, with what it does not order."""
+    if LDS in under_way:
+        return replace(op, attr=Barrier("warp"), src=())
+    return replace(op, attr=replace(op.attr, shared_only=op.attr.kind == "cta"))
 
 
 def _block(kernel: Kernel, maximum: int | None) -> tuple[int, int, int] | None:

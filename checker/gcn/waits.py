@@ -1,7 +1,7 @@
 """Missing waits and wait states: registers used before the memory counter says they are there.
 
 In: blocks of instructions and what each reads and writes. Out: findings (site, message), and which
-barriers come too early for what the wave stores or reads in the group's memory. Counters: vmcnt,
+barriers come too early for what the wave stores or reads, and in which memory. Counters: vmcnt,
 lgkmcnt and vscnt up to gfx11, loadcnt, dscnt, kmcnt and storecnt on gfx12. Scalar loads return in
 any order, so only a wait for 0 covers them. What else a wave does not wait for by itself: `hazards`
 (gfx9), `interlocks` (later). Source: CDNA3 ISA 4.4, LLVM SIInsertWaitcnts.
@@ -22,8 +22,9 @@ __all__ = ["Effect", "check_waits"]
 #: register -> (later events on the counter, only a wait for zero covers it)
 Pending = dict[Register, tuple[int, bool]]
 
-#: stands for the group's memory: its last access in the order of the text
-_LOCAL: Register = ("lds", 0)
+LDS, GLOBAL = "lds", "global"
+#: stand for the group's memory and for all others: the last access in the order of the text
+_MEMORIES: dict[str, Register] = {LDS: (LDS, 0), GLOBAL: (GLOBAL, 0)}
 _BARRIERS = ("s_barrier", "s_barrier_signal", "s_barrier_wait")
 _EXCHANGES = ("ds_bpermute", "ds_swizzle")
 _CAP = 64
@@ -48,7 +49,8 @@ class _State:
 
     hazards: Watch
     pending: dict[str, Pending] = field(default_factory=dict)
-    signalled_early: bool = False  # at the last signal of a barrier; its wait follows in the block
+    #: at the last signal of a barrier; its wait follows in the block
+    signalled_early: frozenset[str] = frozenset()
 
     def copy(self) -> _State:
         return _State(self.hazards.copy(), {k: dict(v) for k, v in self.pending.items()})
@@ -69,13 +71,13 @@ class _State:
 
 def check_waits(graph: list[tuple[list[tuple[int, Instruction]], list[int]]],
                 effects: dict[int, Effect], target: Target, wave: int
-                ) -> tuple[list[tuple[int, str]], set[int]]:
+                ) -> tuple[list[tuple[int, str]], dict[int, frozenset[str]]]:
     """Return (site, message) for each use of a register before its wait, each site once.
 
-    Also the sites of barriers that a wave may come to while its accesses to the group's memory are
-    under way: these order nothing.
+    Also the sites of barriers that a wave may come to while its accesses to the group's memory or
+    to others are under way, and which: these are not ordered.
     """
-    early: set[int] = set()
+    early: dict[int, frozenset[str]] = {}
     if not graph:
         return [], early
     entry: list[_State | None] = [None] * len(graph)
@@ -93,8 +95,9 @@ def check_waits(graph: list[tuple[list[tuple[int, Instruction]], list[int]]],
             effect = effects.get(site)
             if effect is not None:
                 _step(state, site, inst, effect, target, last, found)
-                if inst.opcode in _BARRIERS and _comes_early(state, inst.opcode):
-                    early.add(site)
+                under_way = _under_way(state, inst.opcode) if inst.opcode in _BARRIERS else None
+                if under_way:
+                    early[site] = early.get(site, frozenset()) | under_way
         for s in succs:
             known = entry[s]
             if known is None:
@@ -105,11 +108,12 @@ def check_waits(graph: list[tuple[list[tuple[int, Instruction]], list[int]]],
     return sorted(found.items()), early
 
 
-def _comes_early(state: _State, opcode: str) -> bool:
-    """Whether accesses to the group's memory are under way where a wave arrives at a barrier."""
-    if opcode == "s_barrier_wait":
-        return state.signalled_early
-    state.signalled_early = any(_LOCAL in pending for pending in state.pending.values())
+def _under_way(state: _State, opcode: str) -> frozenset[str]:
+    """The memories that a wave may still be accessing where it arrives at a barrier."""
+    if opcode != "s_barrier_wait":
+        state.signalled_early = frozenset(
+            name for name, reg in _MEMORIES.items()
+            if any(reg in pending for pending in state.pending.values()))
     return state.signalled_early
 
 
@@ -154,7 +158,7 @@ def _counters(kind: str, target: Target) -> list[tuple[str, bool]]:
 
 
 def _record(state: _State, inst: Instruction, effect: Effect, target: Target) -> None:
-    local = effect.counter.startswith("lds") and not inst.opcode.startswith(_EXCHANGES)
+    memories = [_MEMORIES[name] for name in _memories(inst, effect)]
     for counter, zero in _counters(effect.counter, target):
         pending = state.pending.setdefault(counter, {})
         if not zero:
@@ -165,8 +169,15 @@ def _record(state: _State, inst: Instruction, effect: Effect, target: Target) ->
         if effect.counter in ("vmem", "lds", "smem", "flat"):
             for reg in effect.writes:
                 pending[reg] = (0, zero)
-        if local:
-            pending[_LOCAL] = (0, zero)
+        for memory in memories:
+            pending[memory] = (0, zero)
+
+
+def _memories(inst: Instruction, effect: Effect) -> tuple[str, ...]:
+    """The memories that an instruction may access."""
+    if effect.counter.startswith("lds"):
+        return (LDS,) if not inst.opcode.startswith(_EXCHANGES) else ()
+    return (LDS, GLOBAL) if effect.counter.startswith("flat") else (GLOBAL,)
 
 
 _WAITS = {"vmcnt": "vmcnt", "lgkmcnt": "lgkmcnt", "vscnt": "vscnt"}

@@ -77,6 +77,10 @@ class Machine:
         self.live: Mask = np.broadcast_to(lane < self.threads, (self.B, self.T)).copy()
         self.group = 1 if program.lockstep else self.width  # strands of a warp
         self.order = Order(self.B, self.warps * self.group, self.group, first_block, memory.now)
+        # what barriers order in memory that outlives the block, where some of them order less there
+        less = any(op.name == "barrier" and op.attr.shared_only for op in program.ops)
+        self.outer_order = self.order if not less else Order(
+            self.B, self.warps * self.group, self.group, first_block, memory.now)
         self.who = np.repeat(self.order.codes(), self.width // self.group, axis=1)
         self.whole_warp = self.order.whole_warp(self.who)
         self.regs: list[V | None] = [None] * len(program.reg_widths)
@@ -214,7 +218,7 @@ class Machine:
             self.pc = min(self.parked[0][1].pc, len(self.program.ops) - 1)
             self.report("deadlock", f"threads wait forever at a {what[0]}")
             raise self.unsupported("deadlock", f"threads wait forever at a {what[0]}")
-        self.memory.now = self.order.now + 1
+        self.memory.now = max(self.order.now, self.outer_order.now) + 1
 
     def _rank(self, pc: int) -> tuple[int, int]:
         if pc >= len(self.cfg.block_of):

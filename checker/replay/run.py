@@ -125,7 +125,7 @@ def _run_chunks(program: Program, launch: Launch, domain: Domain, memory: Global
         m = Machine(program, cfg, code, launch, domain, memory, chosen[start : start + size], start,
                     fuel)
         m.extra.update(waits=WAITS, wakes=WAKES, barriers={}, mbars={}, arrived=arrived)
-        memory.attach(m.order)
+        memory.attach(m.outer_order)
         m.run()
         steps += m.steps
     return steps

@@ -36,12 +36,14 @@ class _Named:
     """One barrier of every block: who has arrived, who may leave, and the predicate's reduction.
 
     passed: those who arrived without waiting. published: (block, what they had done by then).
+    shared_only: accesses to other memory are under way where somebody arrives.
     """
 
     arrived: Mask
     released: Mask
     count: NDArray[np.int64]
     passed: Mask
+    shared_only: bool = False
     votes: list[Mask] = field(default_factory=list)
     published: list[tuple[int, NDArray[np.int32]]] = field(default_factory=list)
 
@@ -57,7 +59,7 @@ def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
     plain = attr.action == "sync" and not attr.has_count and all(
         isinstance(s, Const) for s in op.src)
     if plain and not m.parked and (full == m.live).all() and not m.extra["barriers"]:
-        _join(m, m.strands(full))
+        _join(m, m.strands(full), attr.shared_only)
         return None
     values = _values(m, op)
     ident = m.known(values[0], on, "a barrier's number") if values else np.zeros((1, 1))
@@ -80,11 +82,13 @@ def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
     return None if (done | ~full).all() else done
 
 
-def _join(m: Machine, members: Mask) -> None:
+def _join(m: Machine, members: Mask, shared_only: bool) -> None:
     """Order what the strands of each block that meet have done."""
     absent = m.strands(np.broadcast_to(m.lane_index >= m.threads, (m.B, m.T)))  # not: has exited
     everyone = np.asarray((members | absent).all(axis=1))
     m.order.barrier(members | everyone[:, None])
+    if m.outer_order is not m.order and not shared_only:
+        m.outer_order.barrier(members | everyone[:, None])
 
 
 def _meet_in_warp(m: Machine, op: Op, lanes: Mask) -> None:
@@ -112,6 +116,7 @@ def _arrive(m: Machine, attr: Barrier, number: int, lanes: Mask, values: list[V]
                             np.zeros(m.B, dtype=np.int64), np.zeros(shape, dtype=bool))
     named = table[key]
     named.arrived |= lanes
+    named.shared_only |= attr.shared_only
     if attr.action == "arrive":
         named.passed |= lanes
         for at, strands in enumerate(m.strands(lanes)):
@@ -139,7 +144,7 @@ def _complete(m: Machine, attr: Barrier, number: int, named: _Named, op: Op | No
         return
     lanes = named.arrived & ready[:, None]
     members = m.strands(lanes & ~named.passed)
-    _join(m, members)  # who does not wait learns nothing
+    _join(m, members, named.shared_only)  # who does not wait learns nothing
     for block, row in named.published:
         if ready[block] and members[block].any():
             m.order.acquire(block, np.flatnonzero(members[block]), row)

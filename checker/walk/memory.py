@@ -404,7 +404,8 @@ class MemoryOps:
             if count is None or (isinstance(count, Poly) and count.is_const and not isinstance(
                     count.const, np.ndarray) and count.const == engine.lanes):
                 self.shared.barrier(warp_only=False, cond=cond)
-                self._turn(1)
+                if not op.attr.shared_only:
+                    self._turn(1)
                 return
         engine.opaque(op, "a barrier of a part of the block")
         engine.unmodelled("a barrier of a part of the block")

@@ -104,3 +104,63 @@ def test_a_barrier_that_waits_for_more_waves_than_there_are_is_no_barrier() -> N
 ])
 def test_what_is_not_followed_is_refused(lines: list[str], reason: str) -> None:
     assert any(reason in r for r in unmodelled(lines, "gfx1200")), unmodelled(lines, "gfx1200")
+
+
+def _in_memory(lines: list[str], target: str) -> str:
+    """A block of two waves, and the room that they need in `out`."""
+    lanes = 64 if target == "gfx942" else 32
+    text = text_of(lines, target).replace(f"workgroup_size: {lanes}", f"workgroup_size: {2 * lanes}")
+    return text.replace("offset:256", "offset:1024")
+
+
+PUT = {"gfx942": ("global_store_dword v0, v1, s[14:15] offset:2048", "s_waitcnt vmcnt(0)"),
+       "gfx1100": ("global_store_b32 v0, v1, s[14:15] offset:2048", "s_waitcnt_vscnt null, 0x0"),
+       "gfx1200": ("global_store_b32 v0, v1, s[14:15] offset:2048", "s_wait_storecnt 0x0")}
+GET = {"gfx942": ("global_load_dword v10, v4, s[14:15] offset:2048", "s_waitcnt vmcnt(0)"),
+       "gfx1100": ("global_load_b32 v10, v4, s[14:15] offset:2048", "s_waitcnt vmcnt(0)"),
+       "gfx1200": ("global_load_b32 v10, v4, s[14:15] offset:2048", "s_wait_loadcnt 0x0")}
+
+
+@pytest.mark.parametrize("target", sorted(PUT))
+def test_a_barrier_waits_for_no_access_to_memory(target: str) -> None:
+    """What is under way where a wave arrives is not ordered; what is in LDS is all the same."""
+    wave = 64 if target == "gfx942" else 32
+    facts = {"grid": [1, 1, 1], "block": [2 * wave, 1, 1], "shared": 4096, "args": [
+        *({"buffer": n, "dtype": "u32", "elements": 2 * wave, "role": "in"} for n in "abc"),
+        {"buffer": "out", "dtype": "u32", "elements": 1024, "role": "inout"}]}
+    meet = [SIGNAL, WAIT] if target == "gfx1200" else ["s_barrier"]
+    other = f"v_xor_b32_e32 v4, 0x{4 * wave:x}, v0"
+
+    def codes(lines: list[str]) -> set[str]:
+        return {r.code for r in replay(lower_gcn(parse_gcn(_in_memory(lines, target))),
+                                       facts).reasons()}
+
+    (put, landed), (get, there) = PUT[target], GET[target]
+    assert codes([other, put, landed, *meet, get, there]) == set()
+    assert codes([other, put, *meet, get, there]) == {"race-read"}
+    assert codes([other, put, *meet, landed, get, there]) == {"race-read"}
+    again = [*meet, put.replace("v1,", "v2,")]
+    assert codes([other, get, there, *again]) == set()
+    assert codes([other, get, *again, there]) == {"race-overwrite"}
+    exchange = ["ds_write_b32 v0, v1", "s_waitcnt lgkmcnt(0)"] if target != "gfx1200" else WRITE
+    read = [other, "ds_read_b32 v10, v4", "s_waitcnt lgkmcnt(0)"] if target != "gfx1200" else READ
+    assert codes([put, *exchange, *meet, *read]) == set()
+
+
+def test_a_block_in_place_waits_for_what_it_has_read() -> None:
+    """The walk: a[t ^ 64] is read by one wave and stored to by the other."""
+    load, store = "global_load_dword v10, v4, s[14:15]", "global_store_dword v0, v10, s[14:15]"
+    lines = ["v_xor_b32_e32 v4, 0x100, v0", load, "s_waitcnt vmcnt(0)", "s_barrier", store,
+             "s_endpgm"]
+    early = [*lines[:2], "s_barrier", lines[2], *lines[4:]]
+    good, bad = (_in_memory(x, "gfx942") for x in (lines, early))
+    assert api.sign(good).modelled
+    assert not api.sign(bad).modelled
+
+
+def test_a_flat_access_may_be_one_to_lds() -> None:
+    flat = ["v_mov_b32_e32 v5, 0", "v_mov_b32_e32 v4, v0", "s_nop 7", "flat_store_dword v[4:5], v1"]
+    for lines, kind in (([*flat, "s_waitcnt vmcnt(0)", "s_barrier"], "warp"),
+                        ([*flat, "s_waitcnt vmcnt(0) lgkmcnt(0)", "s_barrier"], "cta")):
+        ops = lower_gcn(parse_gcn(_in_memory(lines, "gfx942"))).ops
+        assert [op.attr.kind for op in ops if op.name == "barrier"] == [kind]
