@@ -9,6 +9,7 @@ Sources: CDNA3 and RDNA3 ISA manuals, chapters on VOP encodings, DPP, SDWA, VOP3
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 from checker.core import Const, FloatMode, Source
@@ -17,7 +18,7 @@ from checker.gcn.machine import EXEC, M0, NULL, VCC, Machine, Unmodelled
 from checker.gcn.words import words
 from checker.syntax import Address, Immediate, Instruction, Modifier, Name, Operand, Range, Vector
 
-__all__ = ["FLAGS", "IGNORED_MODIFIERS", "Context", "scalar_register"]
+__all__ = ["FLAGS", "IGNORED_MODIFIERS", "Context", "bare", "scalar_register"]
 
 #: words after the operands that are modifiers, not operands
 FLAGS = frozenset(words(
@@ -40,6 +41,13 @@ _WIDTH = {"f16": 16, "bf16": 16, "u16": 16, "f32": 32, "u32": 32, "f64": 64, "u6
 _DPP = ("quad_perm", "row_shl", "row_shr", "row_ror", "wave_shl", "wave_shr", "wave_rol",
         "wave_ror", "row_mirror", "row_half_mirror", "row_bcast", "row_newbcast", "row_share",
         "row_xmask", "dpp8")
+
+
+def bare(op: Operand) -> Operand:
+    """An operand without what is applied to it: `-v1`, `|v1|`, `sext(v1)`."""
+    if isinstance(op, Vector) and len(op.items) == 2 and isinstance(op.items[0], Name):
+        return bare(op.items[1])
+    return replace(op, neg=False, absolute=False) if isinstance(op, (Name, Range)) else op
 
 
 def scalar_register(name: str) -> int | None:
@@ -119,7 +127,9 @@ class Context:
             found = [int(x, 0) for x in text.strip("[]").split(",")]
         except ValueError:
             raise Unmodelled(f"modifier {name}:{text}") from None
-        return found + [default] * (count - len(found))
+        if any(x not in (0, default) for x in found[count:]):
+            raise Unmodelled(f"modifier {name}:{text}")
+        return (found + [default] * count)[:count]
 
     def check_modifiers(self) -> None:
         """Refuse modifiers that nothing consumed."""
@@ -150,7 +160,9 @@ class Context:
         return self.operands[i]
 
     def located(self, op: Operand) -> tuple[str, int, int]:
-        """File, first register and count of a register operand."""
+        """File, first register and count of a register operand without modifiers."""
+        if isinstance(op, (Name, Range)) and (op.neg or op.absolute):
+            raise Unmodelled("sign modifier on an operand that takes none")
         if isinstance(op, Range):
             return ("t" if op.file == "ttmp" else op.file), op.first, op.last - op.first + 1
         if isinstance(op, Name):
@@ -238,6 +250,7 @@ class Context:
             return self._wrapped(op, kind, position)
         negative = isinstance(op, (Name, Range)) and op.neg
         absolute = isinstance(op, (Name, Range)) and op.absolute
+        op = bare(op) if negative or absolute else op
         if isinstance(op, Immediate):
             value: Source = self.literal(op, kind)
         elif width == 64:
@@ -342,11 +355,20 @@ class Context:
     def put_mask(self, i: int, predicate: Source) -> None:
         """Write operand i, a lane mask."""
         n = self.mask_at(i)
+        if self.disables_lanes:  # nobody says what becomes of their bits
+            assert self._dpp_enabled is not None
+            nobody = self.m.copy(self.m.regs.arch("unknown.bit", 1), 1)
+            predicate = self.e.select(self._dpp_enabled, predicate, nobody, 1)
         for k in range(self.wave // 32):
             self.writes.add(("s", n + k))
         self.m.write_mask(n, predicate)
 
     # -- DPP
+
+    @property
+    def disables_lanes(self) -> bool:
+        """Whether DPP disables lanes that exec enables."""
+        return self._dpp_enabled not in (None, TRUE)
 
     def dpp(self, file: str, n: int) -> Source:
         """The first source through its lane pattern; sets which lanes are written."""
@@ -400,9 +422,9 @@ class Context:
 
     def _table(self, name: str) -> Source:
         e = self.e
-        table = self.bits(name, 4)
         size, bits = (4, 2) if name == "quad_perm" else (8, 3)
-        if len(table) != size or any(not 0 <= t < size for t in table):
+        table = self.bits(name, size)
+        if self.mods[name].count(",") != size - 1 or any(not 0 <= t < size for t in table):
             raise Unmodelled(f"modifier {name}")
         packed = sum(t << (bits * i) for i, t in enumerate(table))
         inside = e.and_(e.laneid(), Const(size - 1, 32))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import checker.gcn.rows  # noqa: F401  (registers the rows)
 from checker.core import OPS, Barrier, Const, Guard, Op, Program, Site, Source
 from checker.errors import UsageError
-from checker.gcn.context import Context
+from checker.gcn.context import Context, bare
 from checker.gcn.emitter import TRUE, Emitter, Registers
 from checker.gcn.kernel import Kernel, kernel_of
 from checker.gcn.machine import EXEC, VCC, Facts, Machine, Unmodelled, Wanted
@@ -493,7 +493,7 @@ def _opaque(m: Machine, c: Context, inst: Instruction, base: str) -> None:
     constants: list[Source] = []
     for op in c.operands:
         try:
-            file, n, count = c.located(op)
+            file, n, count = c.located(bare(op))
         except Unmodelled:
             if isinstance(op, Immediate) and op.kind == "int":
                 constants.append(Const(op.value & 0xFFFFFFFF, 32))

@@ -109,8 +109,8 @@ def test_what_is_not_followed_is_refused(lines: list[str], reason: str) -> None:
 def _in_memory(lines: list[str], target: str) -> str:
     """A block of two waves, and the room that they need in `out`."""
     lanes = 64 if target == "gfx942" else 32
-    text = text_of(lines, target).replace(f"workgroup_size: {lanes}", f"workgroup_size: {2 * lanes}")
-    return text.replace("offset:256", "offset:1024")
+    text = text_of(lines, target).replace("offset:256", "offset:1024")
+    return text.replace(f"workgroup_size: {lanes}", f"workgroup_size: {2 * lanes}")
 
 
 PUT = {"gfx942": ("global_store_dword v0, v1, s[14:15] offset:2048", "s_waitcnt vmcnt(0)"),

@@ -7,7 +7,7 @@ import pytest
 
 from checker import api
 from checker.replay import replay
-from tests.gcn.bench import run, text_of
+from tests.gcn.bench import run, text_of, unmodelled
 
 FACTS = {"grid": [1, 1, 1], "block": [64, 1, 1], "shared": 4096, "args": [
     *({"buffer": n, "dtype": "u32", "elements": 64, "role": "in"} for n in "abc"),
@@ -64,6 +64,8 @@ APART = {
         ["v_mov_b32_e32 v10, v3", "global_load_short_d16 v10, v0, s[8:9]", "s_waitcnt vmcnt(0)"],
         ["v_and_b32_e32 v4, 0xffff0000, v3", "global_load_ushort v5, v0, s[8:9]",
          "s_waitcnt vmcnt(0)", "v_or_b32_e32 v10, v4, v5"]),
+    "signs of halves in a dot product": (
+        ["v_dot2c_f32_f16 v10, v1, v2"], ["v_dot2c_f32_f16 v10, -v1, v2"]),
     "vector instructions that are skipped": (
         ["v_add_f32_e32 v10, v1, v2"],
         ["s_setreg_imm32_b32 hwreg(HW_REG_MODE, 28, 1), 1", "v_add_f32_e32 v10, v1, v2"]),
@@ -161,3 +163,33 @@ def test_bits_of_what_is_told_apart() -> None:
     assert set(run(APART["median with a zero for its top"][0], zero)[0].tolist()) == {0}
     assert set(run(APART["median with a zero for its top"][1], zero)[0].tolist()) == {int(zero)}
     assert set(run(["v_cvt_f32_ubyte1_e64 v10, v1 clamp"], 0x700)[0].tolist()) == {int(one)}
+
+
+@pytest.mark.parametrize("sign", ["-v1", "|v1|"])
+def test_signs_of_halves_in_a_dot_product_of_gfx11(sign: str) -> None:
+    line = "v_dot2_f16_f16 v10, {}, v2, v3"
+    a, b = (text_of([line.format(v)], "gfx1100") for v in ("v1", sign))
+    assert api.sign(a).modelled
+    assert not api.sign(b).modelled
+
+
+@pytest.mark.parametrize("dpp", ["row_shr:1 row_mask:0x7 bank_mask:0xf",
+                                 "row_shr:1 row_mask:0xf bank_mask:0xf"])
+def test_bits_of_a_mask_whose_lanes_dpp_disables(dpp: str) -> None:
+    """Nobody says whether they are 0 or kept; where no lane is disabled nothing is open."""
+    line, use = "v_cmp_eq_u32_dpp vcc_lo, v1, v2 {}", "v_cndmask_b32_e64 v10, v1, v2, vcc_lo"
+    facts = {**FACTS, "block": [32, 1, 1]}
+    a, b = (text_of([line.format(dpp), use, *more], "gfx1100") for more in ((), ("s_nop 0",)))
+    assert not api.compare(a, b).equal
+    assert not replay(api.program_of(a), facts).usable
+    whole = "row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:1"
+    a, b = (text_of([line.format(whole), use, *more], "gfx1100") for more in ((), ("s_nop 0",)))
+    assert api.compare(a, b).equal
+    assert replay(api.program_of(a), facts).usable
+
+
+def test_more_selections_than_sources() -> None:
+    """`op_sel` of a permute has two; LLVM reads more where they are 0."""
+    line = "v_permlane16_b32 v10, v1, s20, s21 op_sel:[{}]"
+    assert unmodelled([line.format("1,0,0")], "gfx1100") == []
+    assert unmodelled([line.format("1,0,1")], "gfx1100") == ["modifier op_sel:[1,0,1]"]

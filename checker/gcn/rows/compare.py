@@ -45,6 +45,8 @@ def _cmpx(c: Context, first: int, cond: Source) -> None:
     """Write exec; up to gfx9 the mask operand too (vcc where it is not written out)."""
     if first not in (0, 1) or (c.target.major >= 10 and first == 1):
         raise Unmodelled("operands of v_cmpx")
+    if c.disables_lanes:
+        raise Unmodelled("exec from lanes of which DPP disables some")
     result = c.e.pand(cond, c.m.exec)
     if first:
         c.put_mask(0, result)
