@@ -134,7 +134,7 @@ class MatrixOps:
         shared, size = self.engine.memory.shared, _BYTES[operand.type]
         index = at[..., None] + np.arange(size)
         shared.unfold_at(at, size, span)
-        shared.look_at_elements(index, shared.lane.take(index), readers, issuer)
+        shared.look_at_elements(index, readers, issuer)
         index = each_once(index)
         shared.busy[index] += 1
         return index

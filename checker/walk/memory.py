@@ -276,12 +276,13 @@ class MemoryOps:
         here = self._here() if path is None else path
         return self.engine.logic.implies(conjuncts(here), cond)
 
-    def _seen_as(self, cond: Node, value: Value) -> Value:
-        """Return what is read here of a value that was written on the path `cond`."""
+    def _seen_as(self, cond: Node, value: Value, here: bool) -> Value:
+        """Return what is read here of a value that was written on the path `cond`.
+
+        here: the path of the lanes that read is that of the lanes that wrote.
+        """
         engine = self.engine
-        path = engine.state.path
-        known = conjuncts(path)
-        if engine.logic.implies(known, cond):
+        if here and engine.logic.implies(conjuncts(engine.state.path), cond):
             return value
         if isinstance(value, Node):
             made = self.behind.get((cond, value))
@@ -393,12 +394,13 @@ class MemoryOps:
         mask, rest = self.active()
         cond = None if rest is engine.forest.true else rest
         if kind == "warp":
-            if every(mask):
+            if every(mask) and self._whole_warps(op):
                 self.shared.barrier(warp_only=True, cond=cond)
                 self._turn(0)
             return
+        numbers = [engine.values.node(engine.source(s)) for s in op.src[:1]]
         everyone = every(mask) and (rest.uniform or not engine.known_block) and all(
-            engine.values.node(engine.source(s)).uniform for s in op.src[:1])  # its number
+            n.uniform and not n.tainted for n in numbers)
         if kind == "cta" and action == "sync" and everyone:
             count = self.engine.source(op.src[1]) if op.attr.has_count else None
             if count is None or (isinstance(count, Poly) and count.is_const and not isinstance(
@@ -409,6 +411,14 @@ class MemoryOps:
                 return
         engine.opaque(op, "a barrier of a part of the block")
         engine.unmodelled("a barrier of a part of the block")
+
+    def _whole_warps(self, op: Op) -> bool:
+        """Tell whether a warp's barrier is one of all its lanes."""
+        if not op.src:
+            return True
+        warp = (1 << self.engine.program.warp_size) - 1
+        named = self._literal(self.engine.values.poly(self.engine.source(op.src[0]), 32))
+        return named is not None and every(named & warp == warp)
 
     def _turn(self, block: int) -> None:
         """Count a barrier, of the whole block or of all warps, if every thread comes to it."""
@@ -445,10 +455,10 @@ class MemoryOps:
         self.shared._grow(greatest(literal) + size)
         lanes = places(mask)
         index = literal[lanes, None] + np.arange(size)
-        late = self.shared._unordered(self.shared.read.take(index, axis=1),
-                                      self.shared.reader[index], lanes[:, None])
-        if some(late):
+        if some(self.shared.unordered_reads(index, lanes[:, None])):
             engine.problem("race", "an asynchronous copy overwrites bytes another lane may read")
+        if some(self.shared.unordered_writes(index, lanes[:, None])):
+            engine.problem("race", "an asynchronous copy overwrites bytes another lane may write")
         if self.shared.still_read(index):
             engine.problem("race", "an asynchronous copy overwrites bytes a matrix step reads")
         np.add.at(self.shared.pending, index.ravel(), 1)

@@ -27,6 +27,7 @@ __all__ = ["Shared"]
 Table = npt.NDArray[Any]  # of integers
 _NOBODY = -1
 _SEVERAL = -2
+_OF_WARP = -16  # less the number of a warp: several lanes of it
 _SPAN = 1 << 20  # more than the bytes of one entry
 _GONE = -4  # written by a lane that is known, with a value that is not
 _LOST = -3  # written in both states that a loop's general state stands for, but not alike
@@ -41,7 +42,7 @@ class Shared:
         self.report = report
         self.entries: list[Value] = []
         self.conds: list[Node | None] = []  # the path on which an entry was written
-        self.seen_as: Callable[[Node, Value], Value] = lambda _cond, value: value
+        self.seen_as: Callable[[Node, Value, bool], Value] = lambda _cond, value, _here: value
         self.unfold: Callable[[int, int, int], None] = lambda *_: None
         self.size = 0
         self.writer = np.zeros(0, dtype=np.int32)
@@ -50,6 +51,9 @@ class Shared:
         self.wrote = np.zeros((2, 0), dtype=np.int32)  # epoch of the last write: block, warp
         self.read = np.zeros((2, 0), dtype=np.int32)  # epoch of the last read
         self.reader = np.zeros(0, dtype=np.int32)
+        # epochs of what is followed by the last write (or read), and ordered on some path only
+        self.early_write = np.zeros((2, 0), dtype=np.int32)
+        self.early_read = np.zeros((2, 0), dtype=np.int32)
         self.busy = np.zeros(0, dtype=np.int32)  # matrix steps under way that read
         self.pending = np.zeros(0, dtype=np.int32)  # asynchronous copies under way
         self.moved = np.zeros((2, 512), dtype=np.int32)  # tensor memory: last store, load's epoch
@@ -69,8 +73,8 @@ class Shared:
         other.conds = list(self.conds)
         other.seen_as, other.unfold = self.seen_as, self.unfold
         other.size = self.size
-        for name in ("writer", "lane", "off", "wrote", "read", "reader", "pending", "busy",
-                     "moved"):
+        for name in ("writer", "lane", "off", "wrote", "read", "reader", "early_write",
+                     "early_read", "pending", "busy", "moved"):
             setattr(other, name, getattr(self, name).copy())
         other.epoch, other.sure = list(self.epoch), list(self.sure)
         other.perhaps, other.touched = list(self.perhaps), set(self.touched)
@@ -91,6 +95,8 @@ class Shared:
         self.busy = np.concatenate((self.busy, pad))
         two = np.zeros((2, more), dtype=np.int32)
         self.wrote = np.concatenate((self.wrote, two), axis=1)
+        self.early_write = np.concatenate((self.early_write, two), axis=1)
+        self.early_read = np.concatenate((self.early_read, two), axis=1)
         self.read = np.concatenate((self.read, two), axis=1)
         self.size += more
 
@@ -98,8 +104,11 @@ class Shared:
     def barrier(self, warp_only: bool, cond: Node | None = None) -> None:
         """All lanes (of a warp) have come so far, if `cond` holds (None: always).
 
-        Where all that it is to order ran on paths on which `cond` holds, it orders for sure.
+        Where all that it is to order ran on paths on which `cond` holds, it orders for sure. One
+        that some lanes of a path come to, and others do not, orders nothing.
         """
+        if cond is not None and not cond.uniform:
+            return
         if cond is not None and all(self.holds(cond, path) for path in self.touched):
             cond = None
         for level in (1,) if warp_only else (0, 1):
@@ -126,10 +135,62 @@ class Shared:
         if path is not None:
             self.touched.add(path)
 
+    def unordered_writes(self, index: Table, me: Table) -> Any:
+        """Which of some bytes others may write at the same time as `me` accesses them."""
+        return self._any_unordered(self.wrote, self._writers(index), self.early_write, index, me)
+
+    def unordered_reads(self, index: Table, me: Table) -> Any:
+        """Which of some bytes others may read at the same time as `me` writes them."""
+        return self._any_unordered(self.read, self.reader[index], self.early_read, index, me)
+
+    def _any_unordered(self, epochs: Table, who: Table, early: Table, index: Table, me: Table
+                       ) -> Any:
+        late = self._unordered(epochs.take(index, axis=1), who, me)
+        if self.perhaps:
+            late |= self._unordered(early.take(index, axis=1), np.int32(_SEVERAL), me)
+        return late
+
+    def _writers(self, index: Table) -> Table:
+        return np.where(self.writer[index] != _NOBODY, self.lane[index], _NOBODY)
+
+    def _followed(self, early: Table, epochs: Table, who: Table, index: Table, me: Table) -> None:
+        """`me` follows earlier accesses: they count where no barrier orders them on every path."""
+        if not self.perhaps:
+            return
+        old = epochs.take(index, axis=1)
+        kept = (who != _NOBODY) & (who != me) & (old[0] >= self.sure[0])
+        for level in (0, 1):
+            np.maximum.at(early[level], index[kept], old[level][kept])
+
+    def write_by(self, index: Table, me: Table) -> None:
+        """`me` writes bytes now."""
+        self._followed(self.early_write, self.wrote, self._writers(index), index, me)
+        self.lane[index] = np.broadcast_to(me, index.shape)
+        self.wrote[0][index], self.wrote[1][index] = self.epoch
+
+    def read_by(self, index: Table, me: Table) -> None:
+        """`me` reads bytes now."""
+        self._followed(self.early_read, self.read, self.reader[index], index, me)
+        me = np.broadcast_to(me, index.shape)
+        old, warp = self.reader[index], me // self.warp
+        again = (self.read[0, index] >= self.ordered()[0]) & (old != me)
+        apart = again & (self._warp_of(old) != warp)
+        self.reader[index] = warp  # the last of those that read a byte now
+        apart |= self.reader[index] != warp
+        self.reader[index] = me
+        again |= self.reader[index] != me
+        self.reader[index[again]] = _OF_WARP - warp[again]
+        self.reader[index[apart]] = _SEVERAL
+        self.read[0][index], self.read[1][index] = self.epoch
+
+    def _warp_of(self, who: Any) -> Any:
+        """Return the warp of a lane, or of several; negative: of none, or of more than one."""
+        return np.where(who > _OF_WARP, who // self.warp, _OF_WARP - who)
+
     def _unordered(self, epochs: Any, who: Any, me: Any) -> Any:
         """Which accesses by `who` may run at the same time as one by `me`."""
         self.touch()
-        same_warp = (who // self.warp == me // self.warp) & (who != _SEVERAL)
+        same_warp = self._warp_of(who) == me // self.warp
         block, warp = self.ordered()
         late = np.where(same_warp, epochs[1] >= warp, epochs[0] >= block)
         return late & (who != me) & (who != _NOBODY)
@@ -154,9 +215,9 @@ class Shared:
         """Tell whether an asynchronous copy may still write some of these bytes."""
         if some(self.pending[index]):
             return True
-        for cond, marks in self.lingering.items():
+        for cond, marks in self.lingering.items():  # who waited need not be who looks
             inside = index[index < len(marks)]
-            if some(marks[inside]) and not self.holds(cond):
+            if some(marks[inside]) and not (cond.uniform and self.holds(cond)):
                 return True
         return False
 
@@ -176,20 +237,12 @@ class Shared:
             self._grow(greatest(address[lanes]) + count)
         return address[lanes, None] + np.arange(count)
 
-    def unordered_reads(self, index: Table, lanes: Table) -> bool:
-        """Tell whether others may still read bytes [lanes, width] that these lanes write."""
-        self._grow(greatest(index) + 1)
-        return some(self._unordered(self.read[:, index], self.reader[index], lanes[:, None]))
-
     def look(self, index: Table, lanes: Table) -> bool:
         """These lanes read bytes [1, width]; tells whether others may still write them."""
         self._grow(greatest(index) + 1)
-        who = np.where(self.writer[index] != _NOBODY, self.lane[index], _NOBODY)
-        late = self._unordered(self.wrote[:, index], who, lanes[:, None])
-        fresh = self.read[0, index] < self.ordered()[0]
-        alone = len(lanes) == 1 and every(fresh | (self.reader[index] == lanes[0]))
-        self.reader[index] = lanes[0] if alone else _SEVERAL
-        self.read[0, index], self.read[1, index] = self.epoch
+        index = np.broadcast_to(index, (len(lanes), index.shape[1]))
+        late = self.unordered_writes(index, lanes[:, None])
+        self.read_by(index, lanes[:, None])
         return some(late)
 
     def store(self, address: Table, value: Value, active: npt.NDArray[np.bool_],
@@ -203,26 +256,22 @@ class Shared:
         if not index.size:
             return
         me = places(active)[:, None]
-        if some(self._unordered(self.read.take(index, axis=1), self.reader[index], me)):
+        if some(self.unordered_reads(index, me)):
             self.report("race", "shared bytes are overwritten while another lane may read them")
         if self.still_read(index):
             self.report("race", "shared bytes are overwritten while a matrix step reads them")
         if self.under_way(index):
             self.report("race", "shared bytes are overwritten while a copy may still write them")
-        clash = self._unordered(self.wrote.take(index, axis=1),
-                                np.where(self.writer[index] != _NOBODY, self.lane[index],
-                                         _NOBODY), me)
-        if some(clash):
+        if some(self.unordered_writes(index, me)):
             self.report("race", "two lanes write one shared address with no barrier between")
         if len(each_once(index)) != index.size:
             value = self._agreed(index, value, active, part)
         entry = len(self.entries)
         self.entries.append(value)
         self.conds.append(cond)
+        self.write_by(index, me)
         self.writer[index] = entry
-        self.lane[index] = np.broadcast_to(me, index.shape)
         self.off[index] = np.broadcast_to(np.arange(count), index.shape)
-        self.wrote[0][index], self.wrote[1][index] = self.epoch
 
     def _agreed(self, index: Table, value: Value, active: npt.NDArray[np.bool_], part: str
                 ) -> Value:
@@ -284,16 +333,11 @@ class Shared:
     def _look(self, index: Table, active: npt.NDArray[np.bool_]) -> None:
         """Each active lane reads its bytes [active lanes, width]."""
         me = places(active)[:, None]
-        writer, lane = self.writer[index], self.lane[index]
-        if some(self._unordered(self.wrote.take(index, axis=1),
-                                np.where(writer != _NOBODY, lane, _NOBODY), me)):
+        if some(self.unordered_writes(index, me)):
             self.report("race", "a shared read that no barrier orders after another lane's write")
         if self.under_way(index):
             self.report("race", "a shared read while an asynchronous copy may still write there")
-        fresh = self.read[0, index] < self.ordered()[0]
-        other = ~fresh & (self.reader[index] != me)
-        self.reader[index] = np.where(other, _SEVERAL, np.broadcast_to(me, index.shape))
-        self.read[0][index], self.read[1][index] = self.epoch
+        self.read_by(index, me)
 
     def _pieces(self, writer: Table, lane: Table, off: Table, count: int,
                 active: npt.NDArray[np.bool_]) -> Value:
@@ -321,12 +365,9 @@ class Shared:
             whole = self.entries[source // _SPAN]
             if isinstance(whole, Node) and whole.op == "tile":
                 raise GiveUp("tensor-copy", "a tile is read by other than a matrix step")
-            part = values.extract(whole, 8 * (source % _SPAN), 8 * grain)
-            cond = self.conds[source // _SPAN]
-            if cond is not None:
-                part = self.seen_as(cond, part)
-            mine = table.copy()
             chosen = lanes[which == len(options)]
+            part = self._seen(source, 8 * grain, every(table[chosen] == chosen))
+            mine = table.copy()
             keep = np.zeros(total, dtype=bool)
             keep[chosen] = True
             mine[~keep] = table[chosen[0]]
@@ -336,6 +377,18 @@ class Shared:
         pick = np.zeros(total, dtype=np.int64)
         pick[lanes] = which
         return values.mux(pick, options)
+
+    def _seen(self, source: int, width: int, own: bool) -> Value:
+        """Return bits of an entry as they are read here; own: by the lanes that wrote them.
+
+        What another lane wrote on a path that lanes part is there where that lane took it.
+        """
+        entry, first = divmod(source, _SPAN)
+        part = self.values.extract(self.entries[entry], 8 * first, width)
+        cond = self.conds[entry]
+        if cond is None:
+            return part
+        return self.seen_as(cond, part, own or cond.uniform)
 
     def elements(self, at: Table, size: int, readers: Table, span: int = 0,
                  issuer: int | None = None) -> tuple[list[Value], Table] | None:
@@ -354,16 +407,14 @@ class Shared:
             raise GiveUp("loop", "shared bytes that no general iteration describes")
         if not every(together) or some(writer < 0):
             return None
-        self.look_at_elements(index, lane, readers, issuer)
+        self.look_at_elements(index, readers, issuer)
         code, which = np.unique(_codes(writer[..., 0], off[..., 0]), return_inverse=True)
         parts: list[Value] = []
         for c in code.tolist():
             whole = self.entries[c // _SPAN]
             if isinstance(whole, Node) and whole.op == "tile":
                 raise GiveUp("tensor-copy", "a tile that is read without a swizzle")
-            part = self.values.extract(whole, 8 * (c % _SPAN), 8 * size)
-            cond = self.conds[c // _SPAN]
-            parts.append(part if cond is None else self.seen_as(cond, part))
+            parts.append(self._seen(c, 8 * size, own=False))
         return parts, np.stack((which.reshape(at.shape), lane[..., 0]), axis=-1)
 
     def unfold_at(self, at: Table, size: int, span: int) -> None:
@@ -374,10 +425,9 @@ class Shared:
             if isinstance(tile, Node) and tile.op == "tile":
                 self.unfold(entry - 1, size, span)
 
-    def look_at_elements(self, index: Table, lane: Table, readers: Table, issuer: int | None
-                         ) -> None:
-        """Matrix steps read elements [k][n][byte], written by these lanes (`elements`)."""
-        if self._read_early(self.wrote.take(index, axis=1), lane, readers, issuer):
+    def look_at_elements(self, index: Table, readers: Table, issuer: int | None) -> None:
+        """Matrix steps read elements [k][n][byte] (`elements`)."""
+        if self._read_early(index, readers, issuer):
             self.report("race", "a matrix step reads bytes that no barrier orders")
         if self.under_way(index):
             self.report("race", "a matrix step reads while a copy may still write there")
@@ -385,15 +435,17 @@ class Shared:
             self.reader[index] = _SEVERAL
             self.read[0][index], self.read[1][index] = self.epoch
 
-    def _read_early(self, wrote: Table, who: Table, readers: Table, issuer: int | None) -> bool:
+    def _read_early(self, index: Table, readers: Table, issuer: int | None) -> bool:
         """Tell whether bytes [k][n][byte] may still be written while lanes read some of them."""
         self.touch()
         block, warp = self.ordered()
-        if not some(wrote[0] >= block) and not some(wrote[1] >= warp):
+        writes = [self.wrote.take(index, axis=1)]
+        writes += [self.early_write.take(index, axis=1)] if self.perhaps else []
+        if not any(some(w[0] >= block) or some(w[1] >= warp) for w in writes):
             return False  # whoever reads
-        return any(some(self._unordered(
-            wrote[:, :, n], who[:, n], (np.arange(len(n)) if issuer is None else np.full(
-                len(n), issuer))[None, :, None])) for n in readers)
+        return any(some(self.unordered_writes(index[:, n], (
+            np.arange(len(n)) if issuer is None else np.full(len(n), issuer))[None, :, None]))
+            for n in readers)
 
     def known(self, address: Table, width: int, active: npt.NDArray[np.bool_]) -> bool:
         """Tell whether all those bytes were written."""
@@ -443,9 +495,8 @@ class Shared:
     def land(self, index: Table, lanes: Table) -> None:
         """A copy of unknown values is done: bytes [lanes, width] hold what nobody knows."""
         self.touch()
+        self.write_by(index, lanes[:, None])
         self.writer[index] = _GONE
-        self.lane[index] = np.broadcast_to(lanes[:, None], index.shape)
-        self.wrote[0][index], self.wrote[1][index] = self.epoch
 
     def matches(self, after: Shared, same: Callable[[Value, Value], bool]) -> bool:
         """Tell whether another state holds all that this one knows."""

@@ -154,7 +154,8 @@ class TileOps:
         bar = self.state.bars.pop(at, None)
         self.engine.matrix.flights.state.lost += bar.steps or () if bar is not None else ()
         shared, index = self.engine.memory.shared, np.arange(at, at + MBARRIER_BYTES)[None, :]
-        if shared.unordered_reads(index, np.array([lane])):
+        shared._grow(at + MBARRIER_BYTES)
+        if some(shared.unordered_reads(index, np.array([lane]))):
             self.engine.problem("race", "an mbarrier is set up or ended while others may use it")
         shared.land(index, np.array([lane]))
 
@@ -316,9 +317,12 @@ class TileOps:
         tile = engine.forest.make("tile", f"{name}.{start}.{size}", width=8 * size, args=coords)
         shared._grow(start + size + 1024)  # swizzling stays within 1024 bytes
         index = np.arange(start, start + size)
-        if some(shared._unordered(shared.read[:, index], shared.reader[index], lane)) \
-                or shared.still_read(index):
+        me = np.array([lane])
+        if some(shared.unordered_reads(index, me)) or shared.still_read(index):
             engine.problem("race", "a tile is fetched over bytes that may still be read")
+        if some(shared.unordered_writes(index, me)) or any(
+                copy.start == start for bar in self.state.bars.values() for copy in bar.copies):
+            engine.problem("race", "a tile is fetched over bytes that may still be written")
         np.add.at(shared.pending, index, 1)
         # what a loop writes is forgotten after it: what holds throughout it need not be kept
         rest = engine.logic.given(rest, conjuncts(engine.loop_path))
@@ -417,8 +421,9 @@ class TileOps:
         index = np.arange(start, start + count * size)
         if span not in SPANS or int(index[-1]) >= shared.size:
             raise GiveUp("tensor-copy", "a tile whose swizzle is not known", op.site)
-        late = (shared.wrote[0, index] >= shared.ordered()[0]) & (shared.lane[index] != lane)
-        if some(late) or shared.under_way(index):
+        ordered = shared.ordered()[0]
+        late = (shared.wrote[0, index] >= ordered) & (shared.lane[index] != lane)
+        if some(late) or some(shared.early_write[0, index] >= ordered) or shared.under_way(index):
             engine.problem("race", "a tile is stored while its bytes may still be written")
         kept = engine.state.path, engine.guard
         try:
@@ -464,8 +469,7 @@ class TileOps:
         mine = [s for s in self.state.closed if lanes[s.lane]]
         for step in mine:
             for index in step.index:
-                shared.read[0, index], shared.read[1, index] = shared.epoch
-                shared.reader[index] = step.lane
+                shared.read_by(index, np.array([step.lane]))
         others = [s for s in self.state.closed if not lanes[s.lane]]
         self.state.closed = [*others, *flights.ended(mine, flights.where())]
 

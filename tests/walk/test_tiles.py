@@ -119,3 +119,11 @@ def test_a_tile_is_read_until_its_store_is_waited_for() -> None:
         found = _ended(*statements)
         assert not found.modelled, statements
         assert any(f.code == "race" for f in found.findings), statements
+
+
+def test_a_tile_is_not_fetched_over_bytes_that_others_may_still_write() -> None:
+    elect = "elect.sync \t%r21|%p17, -1;"
+    store = "st.shared.b32 \t[%r8], %r56;\n\t"
+    late = _walked(_changed(elect, store + elect))
+    assert [f.code for f in late.findings] == ["race"]
+    assert _walked(_changed(elect, store + "bar.sync \t0;\n\t" + elect)).modelled
