@@ -290,6 +290,7 @@ class Rewriter:
                        if not bit & own]
         #: whether a block index, or what is computed from it, was told as it stands
         self.bare = False
+        self.raw = 0  # the symbols that were told as they stand
         self.root = Region()
         self.heap: list[tuple[int, int, Node, Region]] = []
         self.asking = -1  # whose operands are asked for: its place in the present run, -1: nobody's
@@ -473,6 +474,7 @@ class Rewriter:
         home = self.home(scope.region, node)
         if home is None:
             self.bare |= bool(node.deps & self.forest.grid_bits)
+            self.raw |= node.deps
             return self._as_made(scope, node)
         if node is home.counter:
             assert home.name is not None

@@ -29,6 +29,7 @@ from checker.tree.values import Value
 from checker.walk.fractions import by_place
 from checker.walk.order import tests_the_last_tile, visits_every_tile
 from checker.walk.state import StoreEvent
+from checker.walk.writers import Movers, conflict, meet_again, row_codes, unordered
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
@@ -37,6 +38,7 @@ __all__ = ["group_outputs", "slots_of"]
 
 _TOKENS = ("iop", "imin_s", "imin_u", "imax_s", "imax_u")
 _WRITERS = "threads write different values to one element, in no order"
+_TURNS = "turns of a loop write different values to one element"
 MULTIPLY_ADDS = 4  # in turn on one running value: a matrix product without matrix instructions
 COORDINATE_LIMIT = (1 << 31) - 1  # premise no-index-wrap: an output's index stays below
 
@@ -258,6 +260,9 @@ class _Rows:
     places: list[Any] = field(default_factory=list)  # [lanes][2], hash of the address alone
     values: list[Any] = field(default_factory=list)  # [lanes][2], hash of the value alone
     writers: list[Any] = field(default_factory=list)  # [lanes][lane, instruction, two turns]
+    steps: list[int] = field(default_factory=list)  # what coordinates move by within a block
+    strays: list[Slot] = field(default_factory=list)  # of which they do not tell the turn
+    loose: list[Slot] = field(default_factory=list)  # see `Movers.loose`, whoever writes
     slots: list[Slot] = field(default_factory=list)
     index: list[Any] = field(default_factory=list)  # [lanes][slot, pair]
 
@@ -403,10 +408,16 @@ class _Family:
         knowing.run()
         told = [_told(m, plain, knowing) for m in members]
         tiles = self._tiles() if plain.bare or knowing.bare else None
+        movers = Movers(self.engine)
         for m, (place, value, digest) in zip(members, told, strict=True):
             if tiles is not None:
                 digest = mix(tiles, digest)
-            _add_rows(buffers, m, (place, value, digest), knowing, self.ordered)
+            rows = _add_rows(buffers, m, (place, value, digest), knowing, self.ordered, movers)
+            if movers.loose(m.slot, plain.raw | knowing.raw, guards=True):
+                rows.loose.append(m.slot)
+            if m.slot.event.kind == "store" and movers.loose(
+                    m.slot, knowing.raw | (plain.raw if m.slot.event.loops else 0), guards=False):
+                self.engine.found.unmodelled.append((m.slot.event.site, _WRITERS))
 
     def _tiles(self) -> Hash | None:
         """Return how coordinates follow from block indices, where those count themselves.
@@ -475,7 +486,7 @@ def _told(m: _Member, plain: Rewriter, knowing: Rewriter) -> tuple[Hash, Hash, H
 
 
 def _add_rows(buffers: Any, m: _Member, told: tuple[Hash, Hash, Hash], knowing: Rewriter,
-              ordered_tiles: bool) -> None:
+              ordered_tiles: bool, movers: Movers) -> _Rows:
     slot, lanes = m.slot, m.lanes
     slot.scope = knowing.at(lanes, m.rows, sure=False)
     order = sorted(range(len(m.pivots)), key=lambda i: list(m.pivots.values())[i].y.attr)
@@ -483,7 +494,12 @@ def _add_rows(buffers: Any, m: _Member, told: tuple[Hash, Hash, Hash], knowing: 
     shape = tuple((p.y.attr, p.scale, "grid" if ordered_tiles else _launch_name(p))
                   for p in ordered_pivots)
     kind = f"{slot.event.kind}|{slot.event.attr}"
-    rows = buffers.setdefault((slot.event.base, kind), {}).setdefault(shape, _Rows())
+    rows: _Rows = buffers.setdefault((slot.event.base, kind), {}).setdefault(shape, _Rows())
+    steps = movers.steps(ordered_pivots)
+    rows.steps = [math.gcd(a, b) for a, b in zip(rows.steps or steps, steps, strict=True)]
+    if not movers.told_apart(slot, ordered_pivots):
+        rows.strays.append(slot)
+        told = (told[0], told[2], told[2])  # who writes at which turn counts, too
     rows.coords.append(m.offsets[:, order])
     for kept, h in zip((rows.places, rows.values, rows.digests), told, strict=True):
         kept.append(np.broadcast_to(h, (2, len(lanes))).T)
@@ -493,6 +509,7 @@ def _add_rows(buffers: Any, m: _Member, told: tuple[Hash, Hash, Hash], knowing: 
     rows.index.append(np.stack((np.full(len(lanes), len(rows.slots)), np.arange(len(lanes))),
                                axis=1))
     rows.slots.append(slot)
+    return rows
 
 
 def _loop_hash(slot: Slot, scope: Scope) -> Hash:
@@ -532,11 +549,8 @@ def _finish(engine: Engine, base: Node | None, kind: str, by_shape: dict[Any, _R
         digests = np.concatenate(rows.digests)
         places = np.concatenate(rows.places)
         index = np.concatenate(rows.index)
-        if kind.startswith("store") and _conflict(coords, places, digests):
-            group.ordered = True
-            site = _unordered(engine, rows, coords, places)
-            if site is not None:
-                engine.found.unmodelled.append((site, _WRITERS))
+        if kind.startswith("store"):
+            group.ordered |= _several_writers(engine, rows, coords, places, digests)
         _classes(group, shape, rows, coords, digests, index)
     if group.ordered:
         _keep_order(engine, group)
@@ -544,58 +558,32 @@ def _finish(engine: Engine, base: Node | None, kind: str, by_shape: dict[Any, _R
     return group
 
 
+def _several_writers(engine: Engine, rows: _Rows, coords: Any, places: Any, digests: Any) -> bool:
+    """Tell whether one element is written twice; note where nothing keeps the order."""
+    values = np.concatenate(rows.values)
+    again = meet_again(rows.steps, coords, places, values)
+    site = rows.slots[int(np.concatenate(rows.index)[again][0])].event.site \
+        if again is not None else Movers(engine).cross(rows.strays)
+    if site is not None:
+        engine.found.unmodelled.append((site, _TURNS))
+    if not conflict(coords, places, digests):
+        return False
+    site = rows.loose[0].event.site if rows.loose else unordered(
+        engine, np.concatenate(rows.writers), values, coords, places)
+    if site is not None:
+        engine.found.unmodelled.append((site, _WRITERS))
+    return True
+
+
 def _symbolic(slot: Slot) -> Any:
     """Return an address without its literal part, as an identity."""
     return Poly(64, {m: c for m, c in slot.address.terms.items() if m}).key()
 
 
-def _conflict(coords: Any, places: Any, digests: Any) -> bool:
-    """Tell whether one element is written twice with different trees."""
-    codes = _codes(coords)
-    order = np.lexsort((codes, places[:, 1], places[:, 0]))
-    codes, places, digests = codes[order], places[order], digests[order]
-    again = (codes[1:] == codes[:-1]) & (places[1:] == places[:-1]).all(axis=1)
-    return some(again & (digests[1:] != digests[:-1]).any(axis=1))
-
-
-def _unordered(engine: Engine, rows: _Rows, coords: Any, places: Any) -> int | None:
-    """Return the site of a store that meets another thread's, with another value and unordered.
-
-    Those of one instruction are, and those with no barrier in between.
-    """
-    program = engine.program
-    lane, site, in_block, in_warps = np.concatenate(rows.writers).T
-    value = np.unique(np.concatenate(rows.values), axis=0, return_inverse=True)[1].ravel()
-    element = _codes(np.column_stack((
-        _codes(coords), np.unique(places, axis=0, return_inverse=True)[1].ravel())))
-    ways = [(site, lane), (in_block, lane // program.warp_size)]
-    for together, writer in ways if program.lockstep else [*ways, (in_warps, lane)]:
-        meeting = _codes(np.column_stack((element, together)))
-        order = np.lexsort((value, meeting))
-        same = meeting[order][1:] == meeting[order][:-1]
-        torn = set(meeting[order][1:][same & (value[order][1:] != value[order][:-1])].tolist())
-        for i in np.flatnonzero(np.isin(meeting, list(torn))).tolist() if torn else ():
-            others = (meeting == meeting[i]) & (value != value[i]) & (writer != writer[i])
-            if bool(others.any()):
-                return int(site[i])
-    return None
-
-
-def _codes(coords: Any) -> Any:
-    """Return a number for each row, in the order of the rows."""
-    low, high = coords.min(axis=0).tolist(), coords.max(axis=0).tolist()
-    if math.prod(h - n + 1 for n, h in zip(low, high, strict=True)) >= 1 << 62:
-        return np.unique(coords, axis=0, return_inverse=True)[1].ravel()
-    codes = np.zeros(len(coords), dtype=np.int64)
-    for i, (n, h) in enumerate(zip(low, high, strict=True)):
-        codes = codes * (h - n + 1) + (coords[:, i] - n)
-    return codes
-
-
 def _classes(group: OutputGroup, shape: Any, rows: _Rows, coords: Any, digests: Any,
              index: Any) -> None:
     """Class the elements by digest; say of each class which coordinates it covers."""
-    codes = _codes(coords)
+    codes = row_codes(coords)
     order = np.lexsort((codes, digests[:, 1], digests[:, 0]))
     sorted_digests, codes = digests[order], codes[order]
     starts = np.ones(len(order), dtype=bool)
@@ -658,7 +646,7 @@ def _period(where: Any, axis: int, scale: int) -> int:
     periods = [p for p in _divisors(scale) if count % (scale // p) == 0]
     if not periods or some(own < 0) or some(own >= scale):
         return scale
-    others = _codes(np.delete(where, axis, axis=1)) * scale
+    others = row_codes(np.delete(where, axis, axis=1)) * scale
     for p in periods:
         if len(np.unique(others + own % p)) * (scale // p) == count:
             return p

@@ -69,3 +69,96 @@ def test_one_value_may_be_written_by_many() -> None:
 def test_a_thread_may_write_one_element_twice() -> None:
     twice = "st.global.f32 [%rd13], 0f00000000;\n" + STORE
     assert walked(_kernel(twice, "mov.u32 %r20, %r2;")).modelled
+
+
+# --- turns of a loop, and blocks of any size ----------------------------------------------------
+
+
+def _turns(number: int, value: str, beside: int = 0, step: int = 128) -> str:
+    """for k < %r20: out[32 k + t] = value of a[32 k + t], `beside` bytes further on."""
+    return f"""
+    mov.u32 %r30, 0;
+    $loop{number}:
+    setp.ge.s32 %p3, %r30, %r20;
+    @%p3 bra $done{number};
+    mul.wide.s32 %rd20, %r30, {step};
+    add.s64 %rd21, %rd11, %rd20;
+    ld.global.f32 %f2, [%rd21];
+    {value}
+    add.s64 %rd22, %rd13, %rd20;
+    st.global.f32 [%rd22+{beside}], %f2;
+    add.s32 %r30, %r30, 1;
+    bra $loop{number};
+    $done{number}:
+    """
+
+
+def _loops(*loops: str) -> str:
+    return _kernel("ld.global.u32 %r20, [%rd1];\n" + "".join(loops), "mov.u32 %r20, %r2;")
+
+
+SQUARE, DOUBLE = "mul.rn.f32 %f2, %f2, %f2;", "add.rn.f32 %f2, %f2, %f2;"
+
+
+def test_loops_that_write_each_others_elements_in_other_turns() -> None:
+    """Which of two loops comes last decides what stays in the elements that both write."""
+    one, two = _turns(1, SQUARE), _turns(2, DOUBLE, beside=128)
+    assert not api.compare(_loops(one, two), _loops(two, one)).equal
+    both = _turns(1, SQUARE).replace("add.s32", "st.global.f32 [%rd22+128], %f1;\nadd.s32")
+    assert not walked(_loops(both)).modelled
+    assert walked(_loops(one)).modelled
+
+
+def test_lanes_that_meet_in_other_turns() -> None:
+    """out[t + k]: lane t + 1 was there in the turn before, with a product of its own."""
+    value = "mul.rn.f32 %f2, %f2, %f1;"
+    assert not walked(_loops(_turns(1, value, step=4))).modelled
+    assert walked(_loops(_turns(1, value))).modelled
+    assert walked(_loops(_turns(1, SQUARE, step=4))).modelled  # one value for each element
+
+
+def test_lanes_that_write_one_element_for_other_numbers_of_turns() -> None:
+    """Lane t writes out[0] t times: what it leaves is a value of its own."""
+    text = _kernel(_turns(1, SQUARE).replace("%r30, %r20", "%r30, %r2").replace(
+        "add.s64 %rd22, %rd13, %rd20;", "mov.b64 %rd22, %rd3;"), source="mov.u32 %r10, 0;")
+    assert not walked(text).modelled
+    assert walked(text.replace("%r30, %r2;", "%r30, %r1;")).modelled
+
+
+def _unsized(place: str, source: str = "mov.u32 %r10, %r2;", stores: str = STORE) -> str:
+    text = _kernel(stores, place, source=source)
+    return "\n".join(line for line in text.splitlines() if ".reqntid" not in line)
+
+
+@pytest.mark.parametrize(("place", "source", "modelled"), [
+    ("mov.u32 %r20, 0;", "mov.u32 %r10, %r2;", False),
+    ("mov.u32 %r20, 0;", "mov.u32 %r10, 0;", True),  # one value
+    ("shr.u32 %r20, %r2, 5;", "mov.u32 %r10, %r2;", False),
+    ("mov.u32 %r20, %r2;", "mov.u32 %r10, %r2;", True),
+    ("sub.s32 %r20, 99, %r2;", "mov.u32 %r10, %r2;", True),
+    ("mov.u32 %r20, %r2;", "mov.u32 %r11, %tid.y;\nmad.lo.s32 %r10, %r11, 64, %r2;", False),
+    ("mov.u32 %r11, %tid.y;\nmad.lo.s32 %r20, %r11, 32, %r2;", "mov.u32 %r10, %r2;", False),
+])
+def test_threads_of_a_block_of_any_size_that_write_one_element(
+        place: str, source: str, modelled: bool) -> None:
+    assert walked(_unsized(place, source)).modelled is modelled
+
+
+def test_one_thread_of_a_block_of_any_size_may_write_alone() -> None:
+    alone = "setp.eq.s32 %p2, %r2, 3;\n@%p2 " + STORE
+    assert walked(_unsized("mov.u32 %r20, 0;", stores=alone)).modelled
+
+
+def test_neighbours_of_a_block_of_any_size_that_write_one_element() -> None:
+    one, two = "st.global.f32 [%rd13], %f1;", "st.global.f32 [%rd13+4], 0f00000000;"
+    place = "mov.u32 %r20, %r2;"
+    assert not walked(_unsized(place, stores=f"{one}\n{two}")).modelled
+    assert not api.compare(_unsized(place, stores=f"{one}\n{two}"),
+                           _unsized(place, stores=f"{two}\n{one}")).equal
+
+
+def test_who_writes_an_element_last_in_a_block_of_any_size() -> None:
+    """Threads below %p1's bound write one value, all the others another one."""
+    two = "@%p1 st.global.f32 [%rd13], 0f00000000;\n@!%p1 st.global.f32 [%rd13], 0f3F800000;"
+    assert not walked(_unsized("mov.u32 %r20, 0;", stores=two)).modelled
+    assert walked(_unsized("mov.u32 %r20, %r2;", stores=two)).modelled
