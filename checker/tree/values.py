@@ -551,6 +551,8 @@ class Values:
             na = na.args[1]
         if nb.op == "select" and nb.args[0] is p:
             nb = nb.args[2]
+        if na is nb:
+            return na
         lows, highs = (na.low, nb.low), (na.high, nb.high)
         low = None if None in lows else min(x for x in lows if x is not None)
         high = None if None in highs else max(x for x in highs if x is not None)

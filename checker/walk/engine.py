@@ -22,7 +22,7 @@ from checker.tree.rewrite import Rewriter
 from checker.tree.rules import Floats
 from checker.tree.values import Value, Values
 from checker.walk.arguments import tensors_of
-from checker.walk.below import below
+from checker.walk.below import all_below, below
 from checker.walk.flow import Block, Flow, Loop, analyse
 from checker.walk.general import Renamed, conditions, dependent, settled, without_loops
 from checker.walk.ints import Ints
@@ -89,6 +89,7 @@ class Engine:
         self.handlers = self._handlers()
         self.state = State([None] * len(program.reg_widths), self.forest.true)
         self.guard = self.forest.true
+        self.opaque_guards: dict[Node, bool] = {}
         self.exits: dict[Node, Any] = {}  # where lanes exit: which, if a condition holds
         self.site = -1
         self.hashes: tuple[frozenset[str], Rewriter] | None = None
@@ -249,7 +250,7 @@ class Engine:
             self.forest.spend()
             self.site = self.forest.site = op.site
             if OPS[op.name].kind == "control":
-                guard = self.guard = self.guard_of(op)
+                guard = self.guard = self._founded(self.guard_of(op))
                 self._written(op)
                 fails = op.name == "trap" or (
                     op.name == "branch" and self._block_at(op.attr) in self.flow.doomed)
@@ -311,9 +312,21 @@ class Engine:
             return p
         return self.logic.given(p, conjuncts(self.state.path))
 
+    def _founded(self, guard: Node) -> Node:
+        """Return a guard; where something decides it that is not modelled, note that.
+
+        Lanes, and turns of a loop, need not agree on it, though there is one node for all of them.
+        """
+        if guard.tainted and guard not in self.opaque_guards:
+            self.opaque_guards[guard] = any(
+                n.op == "opaque" for n in all_below([guard], folds=True))
+        if self.opaque_guards.get(guard):
+            self.unmodelled("what is not modelled decides whether an operation takes effect")
+        return guard
+
     def step(self, op: Op) -> None:
         """Run one operation that is not a branch."""
-        self.guard = self.guard_of(op)
+        self.guard = self._founded(self.guard_of(op))
         if self.guard is self.forest.false:
             return
         if OPS[op.name].kind not in _REGISTERS:
@@ -335,10 +348,16 @@ class Engine:
             self._again_apart(op, handler, unfounded, before)
 
     def _unfounded(self, op: Op) -> list[int]:
-        """Return the registers that an operation reads in which bits are anybody's."""
+        """Return the registers that an operation reads in which bits are anybody's.
+
+        Under a guard it reads that, and what it writes as well.
+        """
         regs = self.state.regs
-        return sorted({r for r in op.src if isinstance(r, int) and (
-            regs[r] is None or dependent(regs[r], UNFOUNDED_BIT))}) if len(op.src) > 1 else []
+        read = {r for r in op.src if isinstance(r, int)}
+        if op.guard is not None and isinstance(op.guard.reg, int):
+            read |= {op.guard.reg, *op.dst}
+        return sorted(r for r in read if regs[r] is None or dependent(regs[r], UNFOUNDED_BIT)) \
+            if len(read) > 1 else []
 
     def _again_apart(self, op: Op, handler: Callable[[Op], None], unfounded: list[int],
                      before: list[Value | None]) -> None:
@@ -352,6 +371,7 @@ class Engine:
             regs[d] = v
         for number, r in enumerate(unfounded):
             regs[r] = Renamed(self, "'" * number).value(self.source(r))
+        self.guard = self.guard_of(op)
         handler(op)
         for r, v in held.items():
             if r not in op.dst:

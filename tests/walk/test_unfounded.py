@@ -79,3 +79,72 @@ def test_what_a_loop_leaves_is_its_own_where_it_is_not_known() -> None:
     twice = _kernel(LOADED + _loop(1, "%f1") + "mov.b32 %r20, %f2;\n" + _loop(2, "0f00000000")
                     + "mov.b32 %r21, %f2;\nsub.s32 %r10, %r20, %r21;")
     assert not api.compare(twice, ZERO).equal
+
+
+# --- guards -------------------------------------------------------------------------------------
+
+_CLOCK = """
+    mov.u32 %r10, %clock;
+    setp.lt.u32 %p1, %r10, 5;
+    selp.b32 %r11, 1, 0, %p1;
+    mul.wide.u32 %rd10, %r2, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd3, %rd10;
+    ld.global.f32 %f1, [%rd11];
+    ld.global.f32 %f2, [%rd11+256];
+    mov.u32 %r12, tile;
+    shl.b32 %r13, %r2, 2;
+    add.s32 %r14, %r12, %r13;
+    xor.b32 %r15, %r14, 128;
+    st.shared.u32 [%r14], %r11;
+    bar.sync 0;
+    ld.shared.u32 %r16, [%r15];
+    setp.ne.u32 %p2, %r16, 0;
+    BODY
+    st.global.f32 [%rd12], %f1;"""
+
+
+@pytest.mark.parametrize("body", [
+    "@!%p1 bra $end;\n@%p2 bra $end;\nmov.f32 %f1, %f2;\n$end:",
+    "@!%p1 bra $end;\n@!%p2 st.global.f32 [%rd12+512], %f2;\n$end:",
+    "mov.f32 %f3, %f1;\nselp.f32 %f4, %f1, %f2, %p2;\n@%p1 mov.f32 %f3, %f4;\nmov.f32 %f1, %f3;",
+], ids=["branches", "branch and guard", "guard and choice"])
+def test_what_another_warp_sees_of_a_clock_is_not_what_this_one_sees(body: str) -> None:
+    plain, other = _CLOCK.replace("BODY", ""), _CLOCK.replace("BODY", body)
+    assert not api.compare(text(other, 64), text(plain, 64)).equal
+
+
+def test_a_guard_that_nobody_wrote_is_apart_from_a_choice_that_nobody_wrote() -> None:
+    """Lane t has %p7 and the other lane's: none of them was ever set."""
+    body = """
+    selp.b32 %r11, 1, 0, %p7;
+    shfl.sync.bfly.b32 %r16, %r11, 1, 31, -1;
+    setp.ne.u32 %p2, %r16, 0;
+    mul.wide.u32 %rd10, %r2, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd3, %rd10;
+    ld.global.f32 %f1, [%rd11];
+    ld.global.f32 %f2, [%rd11+256];
+    mov.f32 %f3, %f1;
+    selp.f32 %f4, %f1, %f2, %p2;
+    @%p7 mov.f32 %f3, %f4;
+    st.global.f32 [%rd12], %f3;"""
+    assert not api.compare(text(body, 32), text(body.replace("%f3;", "%f1;"), 32)).equal
+
+
+def test_a_barrier_whose_number_is_not_modelled_is_not_one_of_the_block() -> None:
+    body = """
+    mov.u32 %r10, %clock;
+    and.b32 %r10, %r10, 1;
+    mov.u32 %r12, tile;
+    shl.b32 %r13, %r2, 2;
+    add.s32 %r14, %r12, %r13;
+    xor.b32 %r15, %r14, 128;
+    st.shared.u32 [%r14], %r2;
+    bar.sync %r10;
+    ld.shared.u32 %r16, [%r15];
+    mul.wide.u32 %rd10, %r2, 4;
+    add.s64 %rd12, %rd3, %rd10;
+    st.global.u32 [%rd12], %r16;"""
+    assert not api.compare(text(body, 64), text(body, 64)).equal
+    assert api.compare(*[text(body.replace("%r10;\n    ld", "0;\n    ld"), 64)] * 2).equal
