@@ -325,11 +325,11 @@ class Logic:
         """
         inner = "and" if op == "or" else "or"
         out: list[Node] = []
-        for p in flat:
+        for i, p in enumerate(flat):
             if p.op != inner:
                 out.append(p)
                 continue
-            others = [q for q in flat if q is not p]
+            others = [*out, *flat[i + 1:]]  # two that imply each other do not both go
             if any(a in others for a in p.args) or self._adds_nothing(op, p, others):
                 continue
             kept = [a for a in p.args if self.negate(a) not in others]

@@ -41,6 +41,20 @@ def test_what_follows_from_the_others_adds_nothing_and_nothing_else_is_dropped()
     assert logic.conjunction([weak, logic.disjunction([strong, other])]) is not weak
 
 
+def test_of_alternatives_that_imply_each_other_one_stays() -> None:
+    """x and x + z are one number where z is 0 throughout, as a thread index of a block of one."""
+    forest = Forest(4)
+    logic = Logic(Values(forest))
+    x, y, w = (forest.make("param", f"{i}+0", width=32, low=0, high=99) for i in range(3))
+    z = forest.make("sreg", "tid.x", width=32, low=0, high=0)
+    one, two, other, third = (logic.at_least_zero(Poly(0, {**{(a,): 1 for a in atoms}, (): -5}))
+                              for atoms in ((x,), (x, z), (y,), (w,)))
+    first, second = logic.conjunction([one, other]), logic.conjunction([two, other])
+    assert logic.disjunction([first, second]) in (first, second)
+    assert logic.disjunction([first, second, third]) in [
+        logic.disjunction([p, third]) for p in (first, second)]
+
+
 def test_a_bit_that_counts_for_some_lanes_only_is_compared_lane_by_lane() -> None:
     forest = Forest(4)
     values = Values(forest)
