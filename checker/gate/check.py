@@ -27,6 +27,10 @@ __all__ = [
 
 SAME, DRIFT, UNREADABLE, NOTHING = 0, 1, 3, 4
 
+_PTX = re.compile(r"^\s*\.version\b", re.M)
+_QUOTED = re.compile(r'"[^"]*"')
+_DEBUG = re.compile(r"\.(loc|file|section)\b[^;{}:]*\{?")  # alone on its line
+
 
 @dataclass(frozen=True, slots=True)
 class Signed:
@@ -91,13 +95,18 @@ class Report:
 
 
 def text_digest(text: str) -> str:
-    """Digest of an assembly text without comments, debug lines, blanks and names of files."""
+    """Digest of an assembly text without comments, debug lines, blanks and names of files.
+
+    A debug line is nothing but that: in PTX a statement or a brace may stand behind it.
+    """
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
+    ends = bool(_PTX.search(text))  # whether `;` ends a statement; a comment starts there elsewhere
     kept = []
     for line in text.splitlines():
-        words = line.split()
-        if words and words[0] not in (".loc", ".file", ".section") and not words[0].startswith(";"):
-            kept.append(" ".join(words))
+        words = " ".join(line.split())
+        bare = _QUOTED.sub("", words if ends else words.partition(";")[0]).strip()
+        if bare and not _DEBUG.fullmatch(bare):
+            kept.append(words)
     return hashlib.blake2b("\n".join(kept).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 

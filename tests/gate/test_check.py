@@ -202,6 +202,15 @@ def test_the_text_digest_ignores_what_carries_no_meaning() -> None:
     assert text_digest(a) != text_digest(b.replace("%f2", "%f4"))
 
 
+def test_the_text_digest_keeps_what_stands_behind_a_debug_line() -> None:
+    lines = ".version 8.0\n", ".loc 1 2 3", " add.f32 %f1, %f1, %f1;\n"
+    assert text_digest("".join(lines)) != text_digest("".join(lines[:2]))
+    assert text_digest("".join(lines)) != text_digest("".join(lines).replace("add", "sub"))
+    assert text_digest("".join(lines[:2])) == text_digest(lines[0])
+    amd = "s_nop 0\n.loc 1 2 3  ; a.py:{}:3\n"
+    assert text_digest(amd.format(2)) == text_digest(amd.format(7)) == text_digest("s_nop 0\n")
+
+
 def test_entries_hold_no_path() -> None:
     entry: Entry = signed(source("k", "fold 1")).kernels[0].entry
     assert "ptx" not in str(entry)
