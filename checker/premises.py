@@ -26,6 +26,7 @@ PREMISES: Mapping[str, str] = {
     "otherwise",
     "distinct-outputs": "stores of different shape in one buffer write different elements",
     "divisible": "launches keep a parameter divisible, as the compiler was told",
+    "elect-lowest": "elect.sync elects the lowest lane that its member mask names",
     "finite": "no infinity and no NaN occurs where a masked value is multiplied away",
     "full-block": "the block has the size that the kernel's metadata gives as its maximum",
     "grid-covers": "both launches write the same elements: each grid is large enough for its "

@@ -9,6 +9,7 @@ import pytest
 from checker import KernelInput, api
 from corpus.load import load_set
 from tests.kernels import ptx
+from tests.walk.kernels import text
 
 STEPS = "\n".join(f"shfl.sync.bfly.b32 %f2, %f1, {d}, 31, -1;\nmax.f32 %f1, %f1, %f2;"
                   for d in (16, 8, 4, 2, 1))
@@ -55,3 +56,18 @@ def test_softmax_on_sm_100_has_its_classes_without_launch_facts() -> None:
     exact = api.partition([KernelInput(k.name, k.text, launches=k.launches) for k in kernels])
     assert not static.unproved
     assert {c.members for c in static.classes} == {c.members for c in exact.classes}
+
+
+def test_which_lane_an_election_picks_is_a_premise() -> None:
+    body = """
+    elect.sync %r10|%p1, -1;
+    mul.wide.u32 %rd10, %r2, 4;
+    add.s64 %rd11, %rd3, %rd10;
+    @%p1 st.global.u32 [%rd11], %r10;"""
+    verdict = api.compare(text(body, 32), text(body, 32))
+    assert verdict.equal
+    assert "elect-lowest" in verdict.premises
+    first = text(body.replace("elect.sync %r10|%p1, -1;",
+                              "mov.u32 %r10, 0;\nsetp.eq.s32 %p1, %r2, 0;"), 32)
+    assert "elect-lowest" in api.compare(text(body, 32), first).premises
+    assert "elect-lowest" not in api.compare(first, first).premises
