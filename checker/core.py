@@ -159,16 +159,25 @@ class Atomic:
 
 @record
 class Barrier:
-    """kind: cta (all threads or `count` of barrier `id`), warp, cluster.
+    """kind: cta (all threads or `count` of barrier `id`), shared, warp, cluster.
 
     action: sync | arrive | red_and | red_or | red_popc. src: (id, count?, predicate?).
-    shared_only: accesses to other memory may still be under way when threads come to it.
+    shared: as cta, but accesses to memory that is not shared may be under way when threads come.
     """
 
     kind: str
     action: str = "sync"
     has_count: bool = False
-    shared_only: bool = False
+
+    @property
+    def shared_only(self) -> bool:
+        """Whether it orders shared memory only."""
+        return self.kind == "shared"
+
+    @property
+    def scope(self) -> str:
+        """Whose barrier it is: cta, warp, cluster."""
+        return "cta" if self.shared_only else self.kind
 
 
 @record

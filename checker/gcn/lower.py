@@ -408,7 +408,7 @@ def _barrier(op: Op, under_way: frozenset[str]) -> Op:
     """A barrier, with what it does not order."""
     if LDS in under_way:
         return replace(op, attr=Barrier("warp"), src=())
-    return replace(op, attr=replace(op.attr, shared_only=op.attr.kind == "cta"))
+    return replace(op, attr=replace(op.attr, kind="shared")) if op.attr.kind == "cta" else op
 
 
 def _block(kernel: Kernel, maximum: int | None) -> tuple[int, int, int] | None:

@@ -109,7 +109,7 @@ def _meet_in_warp(m: Machine, op: Op, lanes: Mask) -> None:
 def _arrive(m: Machine, attr: Barrier, number: int, lanes: Mask, values: list[V],
             on: Mask | None) -> _Named:
     table: dict[tuple[str, int], _Named] = m.extra["barriers"]
-    key = (attr.kind, number)
+    key = (attr.scope, number)
     if key not in table:
         shape = (m.B, m.T)
         table[key] = _Named(np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool),
@@ -173,7 +173,7 @@ def _wake_barrier(m: Machine, op: Op, fragment: Fragment) -> Mask:
     attr: Barrier = op.attr
     release = np.zeros_like(fragment.mask)
     for (kind, number), named in m.extra["barriers"].items():
-        if kind != attr.kind:
+        if kind != attr.scope:
             continue
         _complete(m, attr, number, named, op)
         go = fragment.mask & named.released

@@ -390,7 +390,7 @@ class MemoryOps:
     # -- order
     def _barrier(self, op: Op) -> None:
         engine = self.engine
-        kind, action = op.attr.kind, op.attr.action
+        kind, action = op.attr.scope, op.attr.action
         mask, rest = self.active()
         cond = None if rest is engine.forest.true else rest
         if kind == "warp":

@@ -161,6 +161,7 @@ def test_a_block_in_place_waits_for_what_it_has_read() -> None:
 def test_a_flat_access_may_be_one_to_lds() -> None:
     flat = ["v_mov_b32_e32 v5, 0", "v_mov_b32_e32 v4, v0", "s_nop 7", "flat_store_dword v[4:5], v1"]
     for lines, kind in (([*flat, "s_waitcnt vmcnt(0)", "s_barrier"], "warp"),
+                        ([*flat, "s_waitcnt lgkmcnt(0)", "s_barrier"], "warp"),
                         ([*flat, "s_waitcnt vmcnt(0) lgkmcnt(0)", "s_barrier"], "cta")):
         ops = lower_gcn(parse_gcn(_in_memory(lines, "gfx942"))).ops
         assert [op.attr.kind for op in ops if op.name == "barrier"] == [kind]

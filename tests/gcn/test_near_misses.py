@@ -33,6 +33,12 @@ def _through_shared(lines: list[str], value: str) -> list[str]:
             "ds_read_b32 v6, v0", "s_waitcnt lgkmcnt(0)", "v_max_f32_e32 v10, v6, v2"]
 
 
+def _buffer(second: str, fourth: str = "0x27000") -> list[str]:
+    """A load through a descriptor whose second and fourth words are made so."""
+    return [second, "s_movk_i32 s10, 0x100", f"s_mov_b32 s11, {fourth}", "s_nop 4",
+            "buffer_load_dword v10, v0, s[8:11], 0 offen", "s_waitcnt vmcnt(0)"]
+
+
 APART = {
     "median with a zero for its top": (
         ["v_med3_f32 v10, v1, -1.0, 0"],
@@ -66,6 +72,14 @@ APART = {
          "s_waitcnt vmcnt(0)", "v_or_b32_e32 v10, v4, v5"]),
     "signs of halves in a dot product": (
         ["v_dot2c_f32_f16 v10, v1, v2"], ["v_dot2c_f32_f16 v10, -v1, v2"]),
+    "elements of a buffer in another order": (
+        _buffer("s_and_b32 s9, s9, 0xffff"), _buffer("s_or_b32 s9, s9, 0x80000000")),
+    "flags of a buffer that the text does not show": (
+        _buffer("s_or_b32 s9, s9, s20"), [*_buffer("s_or_b32 s9, s9, s20"), "s_nop 0"]),
+    "a buffer that is not there": (
+        _buffer("s_and_b32 s9, s9, 0xffff"), _buffer("s_and_b32 s9, s9, 0xffff", "0")),
+    "a float as a packed integer": (
+        ["v_pk_add_u16 v10, v1, 1.0"], ["v_mov_b32_e32 v4, 0x3c00", "v_pk_add_u16 v10, v1, v4"]),
     "vector instructions that are skipped": (
         ["v_add_f32_e32 v10, v1, v2"],
         ["s_setreg_imm32_b32 hwreg(HW_REG_MODE, 28, 1), 1", "v_add_f32_e32 v10, v1, v2"]),
@@ -75,7 +89,7 @@ APART = {
 @pytest.mark.parametrize("name", APART)
 def test_apart(name: str) -> None:
     a, b = (text_of(lines) for lines in APART[name])
-    assert api.sign(a).modelled or api.sign(b).modelled
+    assert api.sign(a).modelled or api.sign(b).modelled or "does not show" in name
     assert _merged(a, b) == []
 
 

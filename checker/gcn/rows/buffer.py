@@ -48,33 +48,54 @@ def buffer_offset(c: Context, vaddr: int, soffset: int) -> Source:
 
 
 def buffer_base(c: Context, words: list[Source], i: int) -> Source:
-    """The 48-bit base address in operand i; the stride field must be 0 or unused."""
+    """The 48-bit base address in operand i; swizzled buffers are refused."""
     e = c.e
-    high = words[1]
+    high, swizzles = words[1], _swizzles(c)
     if e.is_pointer_high(high) or (e.is_short(high) and not isinstance(high, Const)):
         file, n, _ = c.index(i)
         return c.m.read64(file, n, c.m.exec)
     found = e.definition(high)
+    flags = high if isinstance(high, Const) else next((
+        x for x in found[1] if isinstance(x, Const)), ZERO) if found and found[0] == "ior" else ZERO
+    assert isinstance(flags, Const)
+    if flags.bits & swizzles:
+        raise Unmodelled("swizzled buffer")
     if isinstance(high, Const):
-        if high.bits >> 16 & 0x3FFF and high.bits >> 30:
-            raise Unmodelled("swizzled buffer")
         return e.pack(words[0], Const(high.bits & 0xFFFF, 32))
     if found is not None and found[0] == "ior":
         for x, y in (found[1], found[1][::-1]):
-            if isinstance(y, Const) and y.bits & 0xFFFF == 0 and y.bits >> 30 in (0, 1):
+            if isinstance(y, Const) and y.bits & 0xFFFF == 0:
                 return e.pack(words[0], x if e.is_short(x) else e.and_(x, Const(0xFFFF, 32)))
     return e.pack(words[0], e.and_(high, Const(0xFFFF, 32)))
+
+
+def _swizzles(c: Context) -> int:
+    """The bits of the second word that say in what order elements lie; one is the cache's own."""
+    return 0xC0000000 if c.target.major >= 11 else 0x80000000
+
+
+def _may_swizzle(c: Context, high: Source) -> bool:
+    """Whether nothing shows that the second word holds a plain base address and flags."""
+    found = c.e.definition(high)
+    parts = found[1] if found is not None and found[0] == "ior" else (high,)
+    return not all(isinstance(x, Const) or c.e.is_pointer_high(x) or c.e.is_short(x)
+                   for x in parts)
 
 
 def buffer_address(c: Context, words: list[Source], i: int, offset: Source) -> Source:
     """Base plus offset; a value that is never written where the descriptor's flags are not plain.
 
-    The fourth word must say: a buffer, no thread id added, raw range check.
+    The second word must say: not swizzled; the fourth: a buffer that is there, no thread id added,
+    raw range check.
     """
     e = c.e
     address = e.add(buffer_base(c, words, i), e.zext(offset, 64), 64)
     mask, wanted = (0xF0800000, 0x30000000) if c.target.major >= 10 else (0xC0800000, 0)
     plain = e.icmp("eq", e.and_(words[3], Const(mask, 32)), Const(wanted, 32), "u32")
+    form = Const(0x78000 if c.target.major < 10 else 0x3F000, 32)  # of an element; 0: no buffer
+    plain = e.pand(plain, e.icmp("ne", e.and_(words[3], form), ZERO, "u32"))
+    if _may_swizzle(c, words[1]):
+        plain = e.pand(plain, e.icmp("eq", e.and_(words[1], Const(_swizzles(c), 32)), ZERO, "u32"))
     if plain == FALSE:
         raise Unmodelled("buffer descriptor flags")
     if plain == TRUE:

@@ -106,7 +106,7 @@ def _halves16(c: Context, i: int, kind: str) -> tuple[Source, Source]:
     op = c.operand(i)
     if isinstance(op, Immediate):
         if op.kind == "f64":
-            return c.literal(op, "f16"), Const(0, 16)
+            return c.literal(op, kind), Const(0, 16)
         value: Source = c.literal(op, "u32")
     elif isinstance(op, Vector) or (isinstance(op, Name) and (op.neg or op.absolute)):
         raise Unmodelled("sign modifier on a packed operand")
@@ -235,8 +235,8 @@ def v_dot2(c: Context) -> None:
     """Two products and a sum whose inner rounding is not documented: fixed per unit."""
     from checker.gcn.rows.float import approx
     acc = 0 if "2c" in c.base or "acc" in c.base else 3
-    if c.mods:
-        raise Unmodelled("modifier on a dot product")
+    if c.mods or any(isinstance(op, Immediate) and op.kind == "f64" for op in c.operands):
+        raise Unmodelled("modifier or float literal on a dot product")
     a, b = c.raw32(c.operand(1)), c.raw32(c.operand(2))
     addend = c.raw32(c.operand(acc))
     mode = c.mode("f16" if c.base == "v_dot2_f16_f16" else "f32")
