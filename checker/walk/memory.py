@@ -373,6 +373,7 @@ class MemoryOps:
         if space != "shared" and a.op in ("add", "min", "max", "and", "or", "xor"):
             if inexact and a.op == "add":
                 engine.found.nondeterministic = True
+            engine.found.premises.add("same-grid")  # a block too many updates once too often
             for i, operand in enumerate(op.src[1:]):
                 value = engine.source(operand)
                 self.emit("atomic", f"{a.op}.{a.type}.{a.denorm}",

@@ -162,3 +162,17 @@ def test_who_writes_an_element_last_in_a_block_of_any_size() -> None:
     two = "@%p1 st.global.f32 [%rd13], 0f00000000;\n@!%p1 st.global.f32 [%rd13], 0f3F800000;"
     assert not walked(_unsized("mov.u32 %r20, 0;", stores=two)).modelled
     assert walked(_unsized("mov.u32 %r20, %r2;", stores=two)).modelled
+
+
+@pytest.mark.parametrize("update", ["add.u32 [%rd13], 1;", "max.u32 [%rd13], %r3;"])
+def test_blocks_too_many_update_an_element_too_often(update: str) -> None:
+    kernel = _kernel(f"red.global.{update}", "mov.u32 %r20, %r2;")
+
+    def facts(grid: int) -> dict[str, object]:
+        buffers = [{"buffer": name, "dtype": "u32", "elements": 64, "role": "inout"}
+                   for name in ("a", "b", "out")]
+        return {"grid": [grid, 1, 1], "args": [*buffers, {"i32": 7}]}
+
+    assert "same-grid" in api.compare(kernel, kernel).premises
+    assert api.compare(kernel, kernel, launch_a=facts(2), launch_b=facts(2)).equal
+    assert not api.compare(kernel, kernel, launch_a=facts(1), launch_b=facts(2)).equal
