@@ -165,8 +165,8 @@ class Engine:
                 out.regs[r] = self.choose(p, a, b, self.program.reg_widths[r])
         if self.tensor.present:
             self.tensor.join(out, one, two, p, known, live)
-        for k, v in two.private.items():
-            if out.private.get(k) != v:
+        for k in {*one.private, *two.private}:
+            if one.private.get(k) != two.private.get(k):
                 out.private[k] = None
         return out
 

@@ -88,3 +88,14 @@ def test_bytes_that_differ_after_an_iteration_are_not_kept() -> None:
     entry = State([], one.forest.true, {0: (a, 0), 4: (a, 0), 8: (a, 1)})
     after = State([], one.forest.true, {0: (a, 0), 4: (b, 0), 8: (a, 2), 12: (a, 0)})
     assert kept(entry, [entry, after]) == {0: (a, 0), 4: None, 8: None, 12: None}
+
+
+@pytest.mark.parametrize("way", [
+    "@%p5 bra $there;\nSTORE\nbra.uni $end;\n$there:\nOTHER\n$end:",
+    "@%p5 bra $there;\nOTHER\nbra.uni $end;\n$there:\nSTORE\n$end:"])
+def test_bytes_that_one_path_alone_writes_are_not_there_on_the_other(way: str) -> None:
+    """At an address in a register; whichever path comes first in the text."""
+    way = way.replace("STORE", "st.local.f32 [%rd20], %f1;").replace(
+        "OTHER", "add.rn.f32 %f5, %f1, %f1;")
+    found = walked(_kernel(f"setp.lt.s32 %p5, %r2, %r1;\n{way}", "", "ld.local.f32 %f4, [%rd20];"))
+    assert "undefined" in {f.code for f in found.findings}
