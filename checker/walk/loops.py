@@ -244,6 +244,8 @@ class Runner:
     # -- the proof
     def _prove(self) -> list[tuple[int, State]] | None:
         engine = self.engine
+        if any(op.name == "exit" for op in body(engine, self.loop)):
+            raise GiveUp("loop", "threads that end inside of a loop", engine.site)
         self.iterations, self.whole = [], 0
         self.unlike, self.unfit = set(), {}
         state = self._with_phis(self.entry)

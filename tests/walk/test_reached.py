@@ -59,3 +59,32 @@ def test_a_row_more_shows(one: str, other: str) -> None:
     assert walked(one).modelled
     assert walked(other).modelled
     assert not same(walked(one), walked(other))[0]
+
+
+def _ending(body: str) -> str:
+    """out[t] = a sum that is stored behind the loop."""
+    return text(f"""
+    mul.wide.s32 %rd10, %r2, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd3, %rd10;
+    ld.global.f32 %f1, [%rd11];
+    setp.lt.u32 %p4, %r2, 4;
+    mov.f32 %f2, 0f00000000;
+    mov.u32 %r5, 0;
+    $loop:
+    setp.lt.s32 %p1, %r5, %r1;
+    setp.ge.s32 %p2, %r5, 5;
+    and.pred %p3, %p2, %p4;
+    {body}
+    add.rn.f32 %f2, %f2, %f1;
+    add.s32 %r5, %r5, 1;
+    bra $loop;
+    $done:
+    st.global.f32 [%rd12], %f2;""")
+
+
+def test_threads_that_end_in_a_loop_do_not_store_behind_it() -> None:
+    left = _ending("not.pred %p5, %p3;\nand.pred %p6, %p1, %p5;\n@!%p6 bra $done;")
+    ended = _ending("@!%p1 bra $done;\n@%p3 ret;")
+    assert walked(left).modelled
+    assert not same(walked(ended), walked(left))[0]
