@@ -51,8 +51,8 @@ PREMISES: Mapping[str, str] = {
     "rcp-iflag": "the integer division sequence divides exactly, as its compiler takes for granted",
     "readable": "whatever a kernel reads is there to be read: no access leaves its buffer",
     "same-block": "both launches have the same block size, which neither text fixes",
-    "same-grid": "both launches have the same grid, as a kernel reads its size or updates memory by "
-    "atomics",
+    "same-grid": "both launches have the same grid, as a kernel reads its size or updates memory "
+    "by atomics",
     "same-program": "both texts are one program, instruction by instruction; what is not modelled "
     "in it gives the same bits each time it runs",
     "tensor-ends": "a tensor that a loop reads through a descriptor, untested, is no longer than "
