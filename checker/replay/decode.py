@@ -7,7 +7,7 @@ and destinations are handled here once; what an operation computes is a small fu
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,10 @@ def decode(program: Program, block_of: Sequence[int]) -> list[Step | None]:
 def _memory_runs(program: Program, block_of: Sequence[int]
                  ) -> Iterator[tuple[list[int], Callable[[Machine], bool]]]:
     """Runs of asynchronous copies and of matrix loads."""
+    present = {op.name for op in program.ops}
     for name, every in (("ldmatrix", access.ldmatrix_together), ("acopy", asynchronous.together)):
+        if name not in present:
+            continue
         kind = Kind(partial(_like, name), _registers_only)
         for places in runs(program, block_of, kind):
             ops = [program.ops[at] for at in places]
@@ -113,25 +116,19 @@ def _together(program: Program, places: list[int], whole: Callable[[Machine], bo
     return run
 
 
-_CONSTANTS: dict[Const, V] = {}  # literals are never written to
+@lru_cache(maxsize=4096)
+def _literal(s: Const) -> V:
+    """A literal's value, which is never written to."""
+    return const(s.bits, s.width_bits)
+
+
 _ANY = const(0, 1)  # stands where a register's value goes
 
 
 def operands(op: Op) -> Callable[[Machine], list[V]]:
     """A function that reads an operation's sources."""
-    fixed: list[V] = []  # the literals in their places
-    regs: list[tuple[int, int]] = []
-    for i, s in enumerate(op.src):
-        if isinstance(s, Const):
-            if len(_CONSTANTS) > 4096:
-                _CONSTANTS.clear()
-            found = _CONSTANTS.get(s)
-            if found is None:
-                found = _CONSTANTS[s] = const(s.bits, s.width_bits)
-            fixed.append(found)
-        else:
-            fixed.append(_ANY)
-            regs.append((i, s))
+    fixed = [_ANY if isinstance(s, int) else _literal(s) for s in op.src]
+    regs = [(i, s) for i, s in enumerate(op.src) if isinstance(s, int)]
 
     def read(m: Machine) -> list[V]:
         table, out = m.regs, fixed.copy()

@@ -147,7 +147,13 @@ def symmetric(k: U64, a: U64, b: U64) -> U64:
     literals differ in one word only. Their sum goes into the other word.
     """
     t = _fit(_TSYM, a)
-    return mix((a + t) * (b + t) + (a + b)[::-1] + _fit(k, a))
+    x, y, total = a + t, b + t, a + b
+    if not x.shape == y.shape == total.shape:
+        return mix(x * y + total[::-1] + _fit(k, a))
+    x *= y
+    x += total[::-1]
+    x += _fit(k, a)
+    return _mixed(x)
 
 
 def const_hash(bits: U64) -> U64:

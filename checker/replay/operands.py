@@ -90,10 +90,9 @@ def may_be_minus_zero(x: HF, width: int) -> Facts:
 def nonnegative(x: HF, width: int) -> Facts:
     """The NONNEG fact with known lanes looked at."""
     f = x[1]
-    if not seen(f) & (CONC | NONNEG):
-        return 0
-    if not seen(f) & CONC:
-        return f & NONNEG
+    some = seen(f)
+    if not some & CONC:
+        return f & NONNEG if some & NONNEG else 0
     known = np.asarray((f & CONC) != 0)
     clear = (x[0][1] >> np.uint64(width - 1)) == 0
     return np.where(known & clear, np.uint32(NONNEG), np.uint32(0)) | (f & np.uint32(NONNEG))

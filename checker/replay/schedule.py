@@ -67,8 +67,8 @@ def runs(program: Program, block_of: Sequence[int], kind: Kind) -> Iterator[list
             continue
         now = now or _Open(key)
         now.places.append(at)
-        now.read |= read
-        now.written |= written
+        now.read.update(read)
+        now.written.update(written)
     if now is not None and len(now.places) > 1:
         yield now.places
 
@@ -95,7 +95,7 @@ def early(program: Program, block_of: Sequence[int], key: Callable[[Op], Hashabl
         read, written = _registers(op)
         for earlier in late.get(at, ()):
             more = _registers(program.ops[earlier])
-            read, written = read | more[0], written | more[1]
+            read, written = [*read, *more[0]], [*written, *more[1]]
         if name is not None:
             mine = opened.get(name)
             if mine is not None and (
@@ -108,8 +108,10 @@ def early(program: Program, block_of: Sequence[int], key: Callable[[Op], Hashabl
             if mine is None:
                 mine = opened[name] = []
             mine.append(at)
-        read_at.update(dict.fromkeys(read, at))
-        written_at.update(dict.fromkeys(written, at))
+        for r in read:
+            read_at[r] = at
+        for r in written:
+            written_at[r] = at
     yield from (run for run in opened.values() if len(run) >= least)
 
 
@@ -122,12 +124,12 @@ def _frequent(keys: list[Hashable | None], least: int) -> list[Hashable | None]:
     return [None if name in rare else name for name in keys] if rare else keys
 
 
-def _conflict(run: _Open, read: set[int], written: set[int]) -> bool:
+def _conflict(run: _Open, read: Sequence[int], written: Sequence[int]) -> bool:
     """Whether doing the run after an operation, not before it, would be another program."""
-    return bool(read & run.written or written & (run.read | run.written))
+    return not (run.written.isdisjoint(read) and run.written.isdisjoint(written)
+                and run.read.isdisjoint(written))
 
 
-def _registers(op: Op) -> tuple[set[int], set[int]]:
+def _registers(op: Op) -> tuple[Sequence[int], Sequence[int]]:
     """What an operation reads and writes; under a guard what it writes is read, too."""
-    read, written = set(op.reads), set(op.dst)
-    return read if op.guard is None else read | written, written
+    return op.reads if op.guard is None else [*op.reads, *op.dst], op.dst
