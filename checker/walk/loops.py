@@ -48,6 +48,9 @@ __all__ = ["Iteration", "Runner", "Summary", "run_loop"]
 
 TOLD = 2  # first iterations from which a template of the iteration number is read
 MAX_REFINED = 4  # runs of a general state that hold more than its first states show
+#: operations that lanes do together
+_TOGETHER = frozenset({"members", "gather", "ballot", "redux", "match_any", "match_all", "elect",
+                       "activemask", "barrier", "mma", "ldmatrix", "stmatrix", "movmatrix"})
 _DIVIDES = frozenset({"shr_s", "shr_u", "idiv_s", "idiv_u", "irem_s", "irem_u"})
 
 
@@ -710,6 +713,9 @@ class Runner:
         for p in self.phis.values():
             mask |= p.deps
         uniform = summary.cond.uniform
+        if not uniform and any(op.name in _TOGETHER for op in body(self.engine, self.loop)):
+            raise GiveUp("loop", "lanes that leave a loop at different times meet in it",
+                         self.engine.site)
         for node in all_below([*summary.steps.values(), summary.cond, *(
                 v for v in summary.exit_regs.values() if isinstance(v, Node))]):
             if node.op == "gather" and not uniform and node.deps & (mask | self.kappa.deps):

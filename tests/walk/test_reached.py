@@ -88,3 +88,43 @@ def test_threads_that_end_in_a_loop_do_not_store_behind_it() -> None:
     ended = _ending("@!%p1 bra $done;\n@%p3 ret;")
     assert walked(left).modelled
     assert not same(walked(ended), walked(left))[0]
+
+
+_MEETINGS = {
+    "exchange": "shfl.sync.bfly.b32 %f3, %f1, 1, 31, -1;",
+    "vote": "setp.lt.f32 %p3, %f1, 0f00000000;\nvote.sync.any.pred %p4, %p3, -1;\n"
+            "selp.f32 %f3, %f1, 0f3F800000, %p4;",
+    "barrier": "bar.sync 0;\nld.shared.f32 %f3, [%r14];",
+}
+
+
+@pytest.mark.parametrize("name", _MEETINGS)
+def test_lanes_that_leave_a_loop_at_different_times_do_not_meet_in_it(name: str) -> None:
+    """Lane t takes n + t turns: those that have left do not come to the last ones' exchange."""
+    def summed(bound: str, before: str, inside: str) -> str:
+        return text(f"""
+    mul.wide.s32 %rd10, %r2, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    add.s64 %rd12, %rd3, %rd10;
+    ld.global.f32 %f1, [%rd11];
+    mov.u32 %r12, tile;
+    shl.b32 %r13, %r2, 2;
+    add.s32 %r13, %r12, %r13;
+    xor.b32 %r14, %r13, 4;
+    st.shared.f32 [%r13], %f1;
+    add.s32 %r6, %r1, %r2;
+    mov.f32 %f2, 0f00000000;
+    mov.u32 %r5, 0;
+    {before}
+    $loop:
+    {inside}
+    add.rn.f32 %f2, %f2, %f3;
+    add.s32 %r5, %r5, 1;
+    setp.lt.s32 %p1, %r5, {bound};
+    @%p1 bra $loop;
+    st.global.f32 [%rd12], %f2;""", 32)
+
+    meeting = _MEETINGS[name]
+    assert equal(summed("%r1", "", meeting), summed("%r1", meeting, ""))
+    assert walked(summed("%r6", meeting, "")).modelled
+    assert not walked(summed("%r6", "", meeting)).modelled
