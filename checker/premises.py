@@ -27,6 +27,8 @@ PREMISES: Mapping[str, str] = {
     "distinct-outputs": "stores of different shape in one buffer write different elements",
     "divisible": "launches keep a parameter divisible, as the compiler was told",
     "elect-lowest": "elect.sync elects the lowest lane that its member mask names",
+    "factors-first": "a matrix step that adds a constant has read its factors before it writes its "
+    "result over them, as in the code of compilers that let both overlap",
     "finite": "no infinity and no NaN occurs where a masked value is multiplied away",
     "full-block": "the block has the size that the kernel's metadata gives as its maximum",
     "grid-covers": "both launches write the same elements: each grid is large enough for its "

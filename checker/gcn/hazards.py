@@ -18,8 +18,8 @@ from checker.gcn.machine import EXEC, M0, VCC
 from checker.gcn.target import Target
 from checker.syntax import Immediate, Instruction, Modifier, Name, Operand, Range
 
-__all__ = ["Accesses", "Hazards", "Register", "Watch", "last_registers", "name_of", "own_operands",
-           "places", "registers_of"]
+__all__ = ["Accesses", "Hazards", "Register", "Watch", "last_registers", "name_of",
+           "overlaps_factors", "own_operands", "places", "registers_of"]
 
 Register = tuple[str, int]
 Place = tuple[str, int, int]  # file, first and last register
@@ -322,6 +322,19 @@ def last_registers(used: Set[Register]) -> set[Register]:
     return {(f, n) for f, n in used if f == "v" and n % 8 == 7 and (f, n + 1) not in used}
 
 
+def overlaps_factors(inst: Instruction) -> bool:
+    """Whether a matrix step that adds a constant writes more than four registers over its factors.
+
+    LLVM forbids it, and let it happen up to version 21: a register that it had put aside for the
+    addend was forgotten where a constant took the addend's place. Such kernels are in use.
+    """
+    if not inst.opcode.startswith(("v_mfma_f32", "v_mfma_i32")) or not isinstance(
+            inst.operands[3], Immediate):
+        return False
+    result, *factors = (registers_of(place) for place in places(inst)[:3])
+    return len(result) > 4 and any(result & factor for factor in factors)
+
+
 def own_operands(inst: Instruction, target: Target, last: Set[Register]) -> str:
     """Say which operand an operation overwrites before it has read it, or cannot read at all.
 
@@ -337,7 +350,8 @@ def own_operands(inst: Instruction, target: Target, last: Set[Register]) -> str:
         return ""
     at = places(inst)
     result, sources = at[0], at[2 if wide else 1:]
-    if result is None or (opcode.startswith("v_mfma") and result[2] - result[1] < 4):
+    if result is None or overlaps_factors(inst) or (
+            opcode.startswith("v_mfma") and result[2] - result[1] < 4):
         return ""  # read whole before the first is written
     for i, source in enumerate(sources):
         if wide and i == 2 and source is not None and source[2] == result[1]:

@@ -168,6 +168,19 @@ def test_an_operation_of_several_cycles_reads_what_it_overwrites(target: str, li
                for m in findings([line], target))
 
 
+def test_a_constant_addend_lets_a_compiler_overwrite_factors() -> None:
+    """LLVM 20 and 21 do, where the first step of a product adds 0: a premise, and named."""
+    for line in ("v_mfma_f32_32x32x8_f16 v[40:55], v[42:43], v[40:41], 0",
+                 "v_mfma_i32_32x32x16_i8 v[40:55], v[60:61], v[54:55], 0"):
+        assert findings([line], "gfx942") == []
+        assert "factors-first" in program_of([line], "gfx942").premises
+    for line in ("v_mfma_f32_32x32x8_f16 v[40:55], v[60:61], v[62:63], 0",
+                 "v_mfma_f32_16x16x16_f16 v[40:43], v[40:41], v[62:63], 0"):
+        assert findings([line], "gfx942") == []
+        assert "factors-first" not in program_of([line], "gfx942").premises
+    assert findings(["v_mfma_f64_16x16x4_f64 v[40:47], v[40:41], v[60:61], 0"], "gfx942")
+
+
 def test_a_high_addend_of_gfx11_that_is_overwritten_is_unknown() -> None:
     """Compilers leave such registers where the high half is not wanted: it is nobody's bits."""
     line = "v_mad_u64_u32 v[4:5], null, v1, v2, v[3:4]"

@@ -12,6 +12,7 @@ from checker.core import MatrixOperand, Mma, Source
 from checker.gcn.context import Context
 from checker.gcn.emitter import TRUE
 from checker.gcn.fragments import mfma_a, mfma_b, mfma_c, wmma_a, wmma_b, wmma_c
+from checker.gcn.hazards import overlaps_factors
 from checker.gcn.machine import Unmodelled
 from checker.gcn.rows.table import row
 from checker.gcn.words import words
@@ -160,6 +161,8 @@ def _emit(c: Context, attr: Mma, regs_a: int, regs_b: int, regs_d: int) -> None:
         c.e.defs[reg] = ("mma", src, attr)
         c.e.quiet.add(reg)
     c.e.op("mma", dst, src, attr)
+    if overlaps_factors(c.inst):
+        c.e.premises.add("factors-first")
     file, n, found = c.index(0)
     if found != regs_d:
         raise Unmodelled("matrix result")
