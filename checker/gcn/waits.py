@@ -120,7 +120,7 @@ def _under_way(state: _State, opcode: str) -> frozenset[str]:
 def _step(state: _State, site: int, inst: Instruction, effect: Effect, target: Target,
           last: set[Register], found: dict[int, str]) -> None:
     early = state.hazards.step(inst, effect)
-    message = own_operands(inst, target, last) or _too_early(state, effect) or early
+    message = own_operands(inst, target, last) or _too_early(state, effect, target) or early
     if message:
         found.setdefault(site, message)
     if inst.opcode.startswith("s_wait"):
@@ -129,12 +129,13 @@ def _step(state: _State, site: int, inst: Instruction, effect: Effect, target: T
         _record(state, inst, effect, target)
 
 
-def _too_early(state: _State, effect: Effect) -> str:
+def _too_early(state: _State, effect: Effect, target: Target) -> str:
+    in_turn = {name for name, unordered in _counters(effect.counter, target) if not unordered}
     for counter, pending in state.pending.items():
-        for reg in pending:
+        for reg, (_, only_zero) in pending.items():
             if reg in effect.reads:
                 return f"{name_of(reg)} is read before the wait on {counter}"
-            if reg in effect.writes:
+            if reg in effect.writes and (only_zero or counter not in in_turn):
                 return f"{name_of(reg)} is overwritten before the wait on {counter}"
     return ""
 

@@ -46,6 +46,21 @@ def test_overwriting_a_pending_register_is_a_finding() -> None:
         "v4 is overwritten before the wait on vmcnt"]
 
 
+def test_loads_into_one_register_return_in_turn() -> None:
+    """The later one stays; what another counter counts, or a scalar load, comes when it likes."""
+    again = LOADS[1].replace("v5", "v4")
+    use = ["s_waitcnt vmcnt(0) lgkmcnt(0)", "v_mov_b32_e32 v10, v4"]
+    assert findings([LOADS[0], again, *use]) == []
+    assert "v4 is read before the wait on vmcnt" in findings(
+        [LOADS[0], again, "s_waitcnt vmcnt(1)", *use[1:], use[0]])
+    message = "v4 is overwritten before the wait on "
+    assert findings([LOADS[0], "ds_read_b32 v4, v0", *use]) == [message + "vmcnt"]
+    scalar = ["s_load_dword s24, s[8:9], 0x0", "s_load_dword s24, s[8:9], 0x4", use[0]]
+    assert findings(scalar) == ["s24 is overwritten before the wait on lgkmcnt"]
+    flat = ["v_mov_b32_e32 v8, 0", "v_mov_b32_e32 v9, 0", *["flat_load_dword v4, v[8:9]"] * 2]
+    assert message + "lgkmcnt" in findings([*flat, *use])
+
+
 def test_split_counters_of_gfx12() -> None:
     load = "global_load_b32 v4, v0, s[8:9]"
     use = "v_mov_b32_e32 v10, v4"
