@@ -202,6 +202,18 @@ def test_bits_of_a_mask_whose_lanes_dpp_disables(dpp: str) -> None:
     assert replay(api.program_of(a), facts).usable
 
 
+def test_a_buffer_offset_that_wraps_is_a_premise() -> None:
+    """LLVM leaves no negative offset to the address unit, even where a literal makes up for it."""
+    plain = _buffer("s_and_b32 s9, s9, 0xffff")
+    load = "buffer_load_dword v10, v4, s[8:11], 0 offen offset:4"
+    wraps = [*plain[:4], "v_add_u32_e32 v4, -4, v0", load, plain[-1]]
+    a, b = (text_of(lines) for lines in (plain, wraps))
+    verdict = api.compare(a, b, launch_a=FACTS)
+    assert not verdict.equal or "no-index-wrap" in verdict.premises
+    assert "no-index-wrap" in api.program_of(b).premises
+    assert "no-index-wrap" not in api.program_of(a).premises
+
+
 def test_more_selections_than_sources() -> None:
     """`op_sel` of a permute has two; LLVM reads more where they are 0."""
     line = "v_permlane16_b32 v10, v1, s20, s21 op_sel:[{}]"

@@ -40,6 +40,8 @@ def buffer_offset(c: Context, vaddr: int, soffset: int) -> Source:
         raise Unmodelled("structured buffer access")
     offset: Source = fits(c.number("offset"), 32)
     if c.flag("offen"):
+        if offset != ZERO:  # a unit that adds more bits than 32 finds what wraps out of range
+            c.e.premises.add("no-index-wrap")
         offset = c.e.add(c.raw32(c.operand(vaddr)), offset)
     op = c.operand(soffset)
     if isinstance(op, Name) and op.name == "null":
