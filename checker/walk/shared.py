@@ -266,6 +266,7 @@ class Shared:
             self.report("race", "two lanes write one shared address with no barrier between")
         if len(each_once(index)) != index.size:
             value = self._agreed(index, value, active, part)
+            self.read_by(index, me)  # whoever writes there next has to wait for each of them
         entry = len(self.entries)
         self.entries.append(value)
         self.conds.append(cond)

@@ -125,5 +125,5 @@ def test_a_tile_is_not_fetched_over_bytes_that_others_may_still_write() -> None:
     elect = "elect.sync \t%r21|%p17, -1;"
     store = "st.shared.b32 \t[%r8], %r56;\n\t"
     late = _walked(_changed(elect, store + elect))
-    assert [f.code for f in late.findings] == ["race"]
+    assert {f.code for f in late.findings} == {"race"}  # lanes also write one place together
     assert _walked(_changed(elect, store + "bar.sync \t0;\n\t" + elect)).modelled
