@@ -45,7 +45,9 @@ class MemoryOps:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.shared = Shared(engine.values, engine.program.warp_size, engine.problem)
+        warp = engine.program.warp_size
+        self.shared = Shared(engine.values, warp, engine.problem,
+                             engine.known_block and engine.lanes <= warp)
         self.shared.seen_as = self._seen_as
         self.shared.holds, self.shared.here = self.holds, self._here
         self.shared.over = lambda: engine.matrix.flights.over()

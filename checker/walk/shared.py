@@ -36,9 +36,12 @@ _LOST = -3  # written in both states that a loop's general state stands for, but
 class Shared:
     """The shared bytes of a block; `report(code, message)` is told of missing barriers."""
 
-    def __init__(self, values: Values, warp: int, report: Callable[[str, str], None]) -> None:
+    def __init__(self, values: Values, warp: int, report: Callable[[str, str], None],
+                 alone: bool = False) -> None:
+        """Start with nothing written; alone: the block has one warp."""
         self.values = values
         self.warp = warp
+        self.anyone = np.int32(_OF_WARP if alone else _SEVERAL)  # who stands for all lanes
         self.report = report
         self.entries: list[Value] = []
         self.conds: list[Node | None] = []  # the path on which an entry was written
@@ -68,7 +71,7 @@ class Shared:
 
     def copy(self) -> Shared:
         """Return an independent copy (entries are shared, they never change)."""
-        other = Shared(self.values, self.warp, self.report)
+        other = Shared(self.values, self.warp, self.report, self.anyone == _OF_WARP)
         other.entries = list(self.entries)
         other.conds = list(self.conds)
         other.seen_as, other.unfold = self.seen_as, self.unfold
@@ -147,7 +150,7 @@ class Shared:
                        ) -> Any:
         late = self._unordered(epochs.take(index, axis=1), who, me)
         if self.perhaps:
-            late |= self._unordered(early.take(index, axis=1), np.int32(_SEVERAL), me)
+            late |= self._unordered(early.take(index, axis=1), self.anyone, me)
         return late
 
     def _writers(self, index: Table) -> Table:

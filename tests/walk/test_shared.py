@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from checker import compare, sign
+from checker.tree.nodes import Forest
+from checker.tree.values import Values
+from checker.walk.shared import Shared
 from tests.kernels import ptx
 
 
@@ -169,3 +173,21 @@ def test_lanes_of_one_warp_that_read_one_word_are_ordered_by_its_barrier() -> No
         """)
     assert compare(text, text).equal
     assert "race" in _found(text.replace(".reqntid 32", ".reqntid 64"))
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_one_warp_needs_no_other_order_than_its_own(alone: bool) -> None:
+    """A warp's barriers on a path order all lanes of a block that is no more than that warp."""
+    found: list[str] = []
+    forest = Forest(32)
+    shared = Shared(Values(forest), 32, lambda code, _text: found.append(code), alone)
+    at, lanes = 4 * np.arange(32), np.ones(32, dtype=bool)
+    value = forest.make("param", "p", 32)
+    shared.here = lambda: value
+    shared.holds = lambda _cond, path=None: path is None  # here, and not on every path
+    for turn in range(1, 4):  # each lane writes a word, and another one reads it
+        shared.store(at, value, lanes)
+        shared.barrier(warp_only=True, cond=forest.make("ge0", "p", 1, (value,)))
+        shared.look((np.roll(at, turn)[:, None] + np.arange(4)), np.arange(32))
+        shared.barrier(warp_only=True, cond=forest.make("ge0", "p", 1, (value,)))
+    assert bool(found) is not alone

@@ -133,10 +133,10 @@ def _logic(c: Context, name: str, invert_b: bool, invert_result: bool) -> None:
     a, b = source(c, 1, w), source(c, 2, w)
     if isinstance(a, Const) and not invert_b:
         a, b = b, a
+    value = e.int2(name, a, e.not_(b, w) if invert_b else b, w)
     if c.base == "s_and_b32" and b == Const(0xFFFF, 32) and e.is_pointer_high(a):
         e.premises.add("48-bit-pointers")  # a buffer descriptor takes the low 48 bits
-        b = fits(-1, 32)
-    value = e.int2(name, a, e.not_(b, w) if invert_b else b, w)
+        e.pointers.add(value)
     if invert_result:
         value = e.not_(value, w)
     _address_logic(c, value, name, w)
