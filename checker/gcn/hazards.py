@@ -19,7 +19,7 @@ from checker.gcn.target import Target
 from checker.syntax import Immediate, Instruction, Modifier, Name, Operand, Range
 
 __all__ = ["Accesses", "Hazards", "Register", "Watch", "last_registers", "name_of",
-           "overlaps_factors", "own_operands", "places", "registers_of"]
+           "overlaps_factors", "own_operands", "places", "registers_of", "wait_states"]
 
 Register = tuple[str, int]
 Place = tuple[str, int, int]  # file, first and last register
@@ -108,8 +108,7 @@ class Hazards:
     def step(self, inst: Instruction, accesses: Accesses) -> str:
         """Say what an instruction uses too early, empty if nothing, and note what it writes."""
         message = self._check(inst, accesses)
-        op = inst.operands[0] if inst.opcode == "s_nop" and inst.operands else None
-        states = op.value + 1 if isinstance(op, Immediate) else 1
+        states = wait_states(inst)
         self.recent = {key: age + states for key, age in self.recent.items()
                        if age + states < _MAX_AGE}
         self._end_matrix(states)
@@ -299,6 +298,12 @@ def _place(op: Operand) -> Place | None:
         if re.fullmatch(r"[vas]\d+", op.name):
             return op.name[0], int(op.name[1:]), int(op.name[1:])
     return None
+
+
+def wait_states(inst: Instruction) -> int:
+    """How many wait states pass with an instruction."""
+    op = inst.operands[0] if inst.opcode == "s_nop" and inst.operands else None
+    return op.value + 1 if isinstance(op, Immediate) else 1
 
 
 def places(inst: Instruction) -> list[Place | None]:

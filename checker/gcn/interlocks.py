@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from checker.gcn.hazards import Accesses, Register, name_of, places, registers_of
+from checker.gcn.hazards import Accesses, Register, name_of, places, registers_of, wait_states
 from checker.gcn.machine import EXEC, M0, VCC
 from checker.gcn.target import Target
 from checker.syntax import Immediate, Instruction, Modifier, Vector
@@ -94,7 +94,7 @@ class Interlocks:
         else:
             self._scalar(inst, accesses)
         self.atomic = 0 if "atomic" in opcode and _FLOAT.search(opcode) else \
-            9 if opcode.startswith(("v_", "s_wait")) else min(self.atomic + _states(inst), 9)
+            9 if opcode.startswith(("v_", "s_wait")) else min(self.atomic + wait_states(inst), 9)
         return message
 
     # -- uses
@@ -220,11 +220,6 @@ def _changes_exec(inst: Instruction) -> bool:
     first = places(inst)[:1]
     return "saveexec" in inst.opcode or "wrexec" in inst.opcode or bool(
         first and first[0] is not None and first[0][:2] in (("s", EXEC), ("s", EXEC + 1)))
-
-
-def _states(inst: Instruction) -> int:
-    op = inst.operands[0] if inst.opcode == "s_nop" and inst.operands else None
-    return op.value + 1 if isinstance(op, Immediate) else 1
 
 
 def _waited(inst: Instruction) -> set[str]:

@@ -103,7 +103,7 @@ def _fork(m: Machine, op: Op, pc: int, stop: int) -> None:
     assert op.guard is not None
     reg = op.guard.reg
     p = m.read(reg)
-    holds = _decided(m, p)
+    holds = _decided(p)
     before = list(m.regs)
     m.regs[reg] = holds[not op.guard.neg]
     _straight(m, int(op.attr), stop)
@@ -128,7 +128,7 @@ def _fork(m: Machine, op: Op, pc: int, stop: int) -> None:
     m.regs = out
 
 
-def _decided(m: Machine, p: V) -> dict[bool, V]:
+def _decided(p: V) -> dict[bool, V]:
     """A branch's predicate on the path where it holds, and on the other.
 
     One that nobody wrote, or that is still under way, may be another at each use: it stays a tree.

@@ -53,9 +53,7 @@ def unordered(engine: Engine, writers: Any, values: Any, coords: Any, places: An
     """
     program = engine.program
     lane, site, in_block, in_warps = writers.T
-    value = np.unique(values, axis=0, return_inverse=True)[1].ravel()
-    element = row_codes(np.column_stack((
-        row_codes(coords), np.unique(places, axis=0, return_inverse=True)[1].ravel())))
+    value, element = _numbers(values), _elements(coords, places)
     ways = [(site, lane), (in_block, lane // program.warp_size)]
     for together, writer in ways if program.lockstep else [*ways, (in_warps, lane)]:
         meeting = row_codes(np.column_stack((element, together)))
@@ -78,12 +76,20 @@ def meet_again(steps: Sequence[int], coords: Any, places: Any, values: Any) -> i
     if not any(steps):
         return None
     within = np.where(np.array(steps) > 0, coords % np.maximum(steps, 1), coords)
-    element = row_codes(np.column_stack((
-        row_codes(within), np.unique(places, axis=0, return_inverse=True)[1].ravel())))
-    value = np.unique(values, axis=0, return_inverse=True)[1].ravel()
+    element, value = _elements(within, places), _numbers(values)
     several = [_several(element, row_codes(coords)), _several(element, value)]
     found = np.flatnonzero(np.isin(element, np.intersect1d(*several)))
     return int(found[0]) if len(found) else None
+
+
+def _elements(coords: Any, places: Any) -> Any:
+    """Return a number for each element: its coordinates, and the hash of the rest of its place."""
+    return row_codes(np.column_stack((row_codes(coords), _numbers(places))))
+
+
+def _numbers(hashes: Any) -> Any:
+    """Return a number for each hash."""
+    return np.unique(hashes, axis=0, return_inverse=True)[1].ravel()
 
 
 def _several(element: Any, own: Any) -> Any:
