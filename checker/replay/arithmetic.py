@@ -187,7 +187,7 @@ def _add_nulls(mode: FloatMode, a: HF, b: HF, out: HF) -> HF:
         out = choose(one, with_null(inner, z, one), out)
     both = (a[0] == b[0]).all(axis=0) & null_a & null_b
     if np.any(both):
-        out = choose(both, a, out)
+        out = choose(both, (a[0], a[1] | poison(b[1])), out)
     for x, y, null_x, null_y, lanes, z_x in ((a, b, null_a, null_b, lanes_a, z_a),
                                              (b, a, null_b, null_a, lanes_b, z_b)):
         if null_y is False:
@@ -197,7 +197,7 @@ def _add_nulls(mode: FloatMode, a: HF, b: HF, out: HF) -> HF:
             out = choose(fresh, with_null(x, y, fresh), out)
         same = null_y & lanes & (z_x == y[0]).all(axis=0)
         if same.any():
-            out = choose(same, x, out)
+            out = choose(same, (x[0], x[1] | poison(y[1])), out)
     return out
 
 

@@ -25,6 +25,7 @@ from checker.replay.symbolic import (
     int_op,
     opaque,
     select,
+    tainted,
     uniform,
     with_known,
 )
@@ -128,7 +129,8 @@ def _xor_pair(a: V, b: V, w: int) -> V:
     assert isinstance(out, Hash)
     XORS.record(out.h, [ha[0], ha[1], fa, hb[0], hb[1], fb], True)
     answer: V = out
-    for (hx, fx), hy in (((ha, fa), hb), ((hb, fb), ha)):
+    poison = (fa | fb) & POISON
+    for hx, hy in ((ha, hb), (hb, ha)):
         found = XORS.find(hx)
         if found is None:
             continue
@@ -136,7 +138,7 @@ def _xor_pair(a: V, b: V, w: int) -> V:
         for mine, other in ((rows[:3], rows[3:]), (rows[3:], rows[:3])):
             same = lanes & (mine[:2] == hy).all(axis=0)
             if same.any():
-                f = other[2].astype(np.uint32) & ~np.uint32(POISON) | (fx & POISON)
+                f = other[2].astype(np.uint32) & ~np.uint32(POISON) | poison
                 answer = merge(same, Hash(other[:2], f, w), answer)
     return _zero_lanes("ixor", a, b, answer) or answer
 
@@ -157,7 +159,7 @@ def _xor_select(x: V, s: V, mask: Mask | None) -> V | None:
     if made[0] == "ixor":
         for one, other in ((made[2], made[3]), (made[3], made[2])):
             if _same(one, x):
-                return other if isinstance(other, Conc | Hash | Pack) else None
+                return tainted(other, hash_of(x)[1] | hash_of(s)[1])
     if made[0] == "select":
         _, c, t, e = made
         if uniform(e, mask) == 0 or uniform(t, mask) == 0:
@@ -224,7 +226,7 @@ def _pred_logic(name: str, a: V, b: V) -> V:
     out: ids.HF = (h, (fa | fb) & POISON)
     same = (ha == hb).all(axis=0)
     if name != "pxor" and same.any():
-        out = np.where(same, ha, out[0]), facts_where(same, fa, out[1])
+        out = np.where(same, ha, out[0]), facts_where(same, fa | (fb & POISON), out[1])
     for (hx, fx), (ho, fo) in (((ha, fa), (hb, fb)), ((hb, fb), (ha, fa))):
         known = conc_mask(fx)
         if known is False:

@@ -154,7 +154,7 @@ def _minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
     same = a[0] == b[0]
     same = same[0] & same[1]
     if same.any():
-        out = choose(same, a, out)
+        out = choose(same, (a[0], a[1] | poison(b[1])), out)
     if mode.nan == "nan" and mode.type in EXPONENTS:
         man, exp = EXPONENTS[mode.type]
         worst = ((1 << exp) - 1) << man
@@ -356,7 +356,7 @@ def _select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
     same = x[0] == y[0]
     same = same[0] & same[1]
     if same.any():
-        out = choose(same, x, out)
+        out = choose(same, (x[0], x[1] | poison(y[1])), out)
     known = known_lanes(c)
     if known is not False:
         truth = known & (c[0][1] != 0)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.replay.facts import CONC, EXCH, MNZ, POISON, UNDEF, Mask
+from checker.replay.facts import CONC, EXCH, MNZ, POISON, UNDEF, Mask, seen
 from checker.replay.hashing import TAG, U64, UNDEF_TAG, combine, key, mix
 from checker.replay.order import Codes, Order
 from checker.replay.result import Unsupported
-from checker.replay.values import Conc, Hash, Pack, V, hash_of, make_pack, ones, split
+from checker.replay.values import Conc, Hash, Pack, V, hash_of, make_pack, ones, split, undefined
 from checker.replay.watch import Index, Rows, Watch
 
 __all__ = ["Cells", "Report", "Rows", "finer"]
@@ -260,6 +260,8 @@ class Cells:
                 h[:, i, :, k] = hj.reshape(2, -1).take(active, axis=1)
             if not isinstance(f, int):
                 f[i, :, k] = fj if isinstance(fj, int) else _pick(fj, on, shape)
+        if seen(f) & UNDEF:  # to be told from whatever has its hash
+            h = np.where(f & np.uint32(UNDEF), undefined(8).h.reshape(2, 1, 1, 1), h)
         rows, many = rows.flat(), whose if len(rows.at) == 1 else np.tile(whose, len(rows.at))
         h = h.reshape(2, -1, inner)
         if not isinstance(f, int):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from checker.replay import identities as ids
-from checker.replay.facts import CONC, MNZ, POISON, Facts, Mask, conc_mask, facts_where
+from checker.replay.facts import CONC, MNZ, POISON, Facts, Mask, conc_mask, facts_where, seen
 from checker.replay.hashing import combine_all, const_hash, key, symmetric
 from checker.replay.intbits import BITS
 from checker.replay.values import (
@@ -26,6 +26,7 @@ from checker.replay.values import (
     const,
     hash_of,
     make_pack,
+    mark,
     merge,
     ones,
     split,
@@ -33,7 +34,7 @@ from checker.replay.values import (
 
 __all__ = [
     "DIVISIONS", "HANDLERS", "Handler", "bounds", "const_first", "each", "icmp", "int_op", "opaque",
-     "result_width", "select", "uniform", "with_known",
+     "result_width", "select", "tainted", "uniform", "with_known",
 ]
 
 Handler = Callable[..., "V | None"]
@@ -229,11 +230,16 @@ def _bit_choice(c: V, x: V, y: V, mask: Mask | None) -> V | None:
 def _minmax_int(name: str) -> Callable[..., V | None]:
     def run(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
         out = opaque(name, attr, values, w)
-        a, b = hash_of(values[0])[0], hash_of(values[1])[0]
+        (a, _), (b, f) = map(hash_of, values)
         same = (a == b).all(axis=0)
-        return merge(same, values[0], out) if same.any() else out
+        return merge(same, tainted(values[0], f), out) if same.any() else out
 
     return run
+
+
+def tainted(v: V, f: Facts) -> V:
+    """A value that stands for two: what is poison in the other one (its facts f) is in it, too."""
+    return mark(v, f & POISON) if seen(f) & POISON else v
 
 
 def select(c: V, x: V, y: V, mask: Mask | None) -> V:

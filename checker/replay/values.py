@@ -381,8 +381,8 @@ def _only(mask: Mask, v: V) -> V:
     if isinstance(v, Conc):
         defined = mask if v.defined is None else mask & v.defined
         return Conc(v.bits, v.w, defined)
-    if isinstance(v, Hash):
-        return Hash(v.h, facts_where(mask, v.f, UNDEF), v.w)
+    if isinstance(v, Hash):  # what nobody wrote has a hash that is no value's
+        return Hash(np.where(mask, v.h, undefined(v.w).h), facts_where(mask, v.f, UNDEF), v.w)
     return Pack(tuple(_only(mask, p) for p in v.parts), v.w)
 
 
@@ -412,8 +412,8 @@ def resize(v: V, width: int) -> V:
     return make_pack([v, const(0, width - v.w)])
 
 
-def mark(v: V, fact: int) -> V:
-    """Add a fact to every lane that is not known bits."""
+def mark(v: V, fact: Facts) -> V:
+    """Add facts to every lane that is not known bits."""
     if isinstance(v, Conc):
         return v
     if isinstance(v, Pack):

@@ -214,6 +214,42 @@ CASES = {
         LOAD + "setp.lt.u32 %p1, %r1, 8;\n@!%p1 bra L1;\n"
         "shfl.sync.bfly.b32 %f2, %f1, 4, 31, 255;\n" + STORE + "L1:\n"),
 }
+# x[0] in %f3, of lanes 8 and up by nobody, and in %f4: all that an access computes is alike in both
+PART = ("setp.lt.u32 %p1, %r1, 8;\n@%p1 ld.global.f32 %f3, [%rd1];\nld.global.f32 %f4, [%rd1];\n"
+        "mov.b32 %r10, %f3;\nmov.b32 %r11, %f4;\n" + LOAD + "mov.b32 %r12, %f1;\n")
+# a zero made of registers that nobody wrote in %r13, and of one value in %r14
+NOTHING = (LOAD + "mov.b32 %r12, %f1;\nsub.s32 %r13, %r50, %r51;\nsub.s32 %r14, %r12, %r12;\n"
+           "setp.lt.u32 %p1, %r1, 8;\nselp.b32 %r15, %r13, %r14, %p1;\n")
+BY_DATA = "setp.gt.f32 %p2, %f1, 0f00000000;\n"
+OF_BOTH = "mov.b32 %f2, %r16;\n" + STORE
+CASES |= {f"undefined-beside-{name}": (bad, code, bad.replace("@%p1 ld", "ld").replace(
+    "%r50", "%r12").replace("%r51", "%r12")) for name, bad, code in (
+    ("its-like", PART + BY_DATA + "selp.f32 %f2, %f4, %f3, %p2;\n" + STORE, "undefined"),
+    ("its-like-swapped", PART + BY_DATA + "selp.f32 %f2, %f3, %f4, %p2;\n" + STORE, "undefined"),
+    ("its-like-on-a-path", PART + BY_DATA + "mov.f32 %f2, %f4;\n@%p2 bra L1;\n"
+     "mov.f32 %f2, %f3;\nL1:\n" + STORE, "undefined"),
+    ("its-like-in-a-minimum", PART + "min.f32 %f2, %f4, %f3;\n" + STORE, "undefined"),
+    ("its-like-in-an-integer-minimum", PART + "min.u32 %r16, %r11, %r10;\n" + OF_BOTH,
+     "undefined"),
+    ("its-like-in-an-and", PART + "and.b32 %r16, %r11, %r10;\n" + OF_BOTH, "undefined"),
+    ("its-like-in-a-predicate", PART + "setp.gt.f32 %p3, %f3, 0f00000000;\n"
+     "setp.gt.f32 %p4, %f4, 0f00000000;\nand.pred %p5, %p4, %p3;\nselp.b32 %r16, 1, 2, %p5;\n"
+     + OF_BOTH, "undefined"),
+    ("its-like-in-one-store", PART.replace("lt", "ge") + "st.global.f32 [%rd2], %f3;\n",
+     "write-conflict"),
+    ("its-like-that-is-overwritten", PART.replace("lt.u32 %p1, %r1, 8", "ge.u32 %p1, %r1, 32")
+     + "st.shared.f32 [%r5], %f4;\n" + BAR + OTHER + "st.shared.f32 [%r5], %f3;\n" + STORE,
+     "race-overwrite"),
+    ("another-in-a-sum", NOTHING + "add.s32 %r16, %r13, %r12;\n" + OF_BOTH, "undefined"),
+    ("another-in-a-comparison", NOTHING + "sub.s32 %r13, %r50, %r51;\n"
+     "setp.eq.u32 %p3, %r13, %r14;\nselp.b32 %r16, 1, 2, %p3;\n" + OF_BOTH, "undefined"),
+    ("another-in-two-xors", LOAD + "mov.b32 %r12, %f1;\nxor.b32 %r13, %r50, %r12;\n"
+     "xor.b32 %r16, %r51, %r13;\n" + OF_BOTH, "undefined"),
+    ("a-zero-in-a-choice", NOTHING + BY_DATA + "selp.b32 %r16, %r14, %r13, %p2;\n" + OF_BOTH,
+     "undefined"),
+    ("a-zero-in-a-minimum", NOTHING + "min.u32 %r16, %r14, %r13;\n" + OF_BOTH, "undefined"),
+    ("a-zero-in-one-store", NOTHING + "st.global.u32 [%rd2], %r15;\n", "write-conflict"),
+)}
 
 
 @pytest.mark.parametrize("name", CASES)
