@@ -17,7 +17,7 @@ from checker.launch import Buffer, Launch, Scalar, Scratch, TensorMapArg, float_
 from checker.replay.facts import CONC, OPQ, PENDING, UNDEF
 from checker.replay.hashing import TAG, leaf_table
 from checker.replay.memory import Cells
-from checker.replay.order import Order
+from checker.replay.order import Codes, Order
 from checker.replay.result import Output, Unsupported
 from checker.replay.values import Hash, V, const, hash_of, make_pack, split
 from checker.results import Reason
@@ -137,6 +137,19 @@ class Globals:
                 cells.in_turn = True
             if cells.written is None:
                 cells.cover()
+
+    def races(self) -> dict[str, Codes]:
+        """By buffer: who wrote each byte with somebody's read unordered."""
+        return {buffer.name: np.repeat(cells.watch.racing, cells.g)
+                for cells, buffer in zip(self.regions, self.owner, strict=True)
+                if buffer is not None and cells.watch is not None
+                and cells.watch.racing is not None}
+
+    def doubt(self, races: Mapping[str, Codes]) -> None:
+        """Take what others than these read there for unknown."""
+        for cells, buffer in zip(self.regions, self.owner, strict=True):
+            if buffer is not None:
+                cells.doubtful = races.get(buffer.name)
 
     total_blocks = 1
 

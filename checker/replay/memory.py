@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from checker.replay.facts import CONC, EXCH, MNZ, POISON, UNDEF, Mask, seen
 from checker.replay.hashing import TAG, U64, UNDEF_TAG, combine, key, mix
-from checker.replay.order import Codes, Order
+from checker.replay.order import NOBODY, Codes, Order
 from checker.replay.result import Unsupported
 from checker.replay.values import Conc, Hash, Pack, V, hash_of, make_pack, ones, split, undefined
 from checker.replay.watch import Index, Rows, Watch
@@ -44,6 +44,7 @@ class Cells:
         self.read_only = ""  # why nobody may write here
         self.in_turn = False  # lanes read before others of their warp, later in the text, write
         self._last: NDArray[np.int32] | None = None
+        self.doubtful: Codes | None = None  # who races for each byte: others do not know it
 
     def _empty(self) -> None:
         n = self.block_bytes // self.g * self.blocks
@@ -176,10 +177,7 @@ class Cells:
         start = block * self.block_bytes + offset
         if mask is not None:
             start = _settle(start, mask)
-        rows = self._rows(start, width // 8 * count)
-        if self.watch is not None and not self.unwatched:
-            self.check_read(rows, mask, who)
-        h, f = self.take(rows)
+        h, f = self._read(self._rows(start, width // 8 * count), mask, who)
         each = width // 8 // self.g
         first = int(f.flat[0])
         cells: list[V]
@@ -199,14 +197,25 @@ class Cells:
         start = block * self.block_bytes + offset
         if mask is not None:
             start = _settle(start, mask)
-        rows = self._rows(start, size)
+        h, f = self._read(self._rows(start, size), mask, who)
+        lanes = f.shape[1:-1]
+        return (np.moveaxis(h, 1, -2).reshape(2, *lanes, -1),
+                np.moveaxis(f, 0, -2).reshape(*lanes, -1))
+
+    def _read(self, rows: Rows, mask: Mask | None, who: Any) -> tuple[Any, Any]:
+        """What `take` gives, in order; nobody knows what a race may have changed."""
+        if self.doubtful is None:
+            if self.watch is not None and not self.unwatched:
+                self.check_read(rows, mask, who)
+            return self.take(rows)
+        writer, me = rows.taken(self.doubtful, 1), np.asarray(who)[..., None]
+        lost = ((writer != NOBODY) & ((writer != me) | (me < 0))).any(axis=-1)
         if self.watch is not None and not self.unwatched:
-            self.check_read(rows, mask, who)
+            self.check_read(rows, ~lost if mask is None else mask & ~lost, who)
         h, f = self.take(rows)
-        if len(rows.at) == 1:
-            return h[:, 0], f[0]
-        return (np.moveaxis(h, 1, -2).reshape(2, *start.shape, -1),
-                np.moveaxis(f, 0, -2).reshape(*start.shape, -1))
+        lost = lost[..., None]
+        return (np.stack([np.where(lost, UNDEF_TAG, h[0]), np.where(lost, np.uint64(0), h[1])]),
+                np.where(lost, np.uint32(UNDEF), f))
 
     def value(self, h: U64, f: NDArray[np.uint32]) -> V:
         """One cell of every lane as a value."""
@@ -343,7 +352,9 @@ class Cells:
         rows, whose = Rows(_pick(rows.at, on, shape), rows.size), _pick(np.asarray(who), on, shape)
         if not rows.at.size:
             return
-        if self.watch.unordered_writes(rows, whose) is not None:
+        apart = self.watch.unordered_writes(rows, whose)
+        if apart is not None:
+            self.watch.race(rows, apart, rows.taken(self.watch.writer, self.g))
             self.report("race-read", f"a value in {self.name} that another thread wrote is "
                                      "read with no barrier in between")
         if self.watch.on_its_way(rows):
@@ -370,6 +381,7 @@ class Cells:
                     self.report("warp-order", "")
                 bad &= ~near
             if bad.any():
+                self.watch.race(rows, bad, who[:, None])
                 self.report("race-overwrite",
                             f"{self.name} is overwritten while another thread may still "
                             "read it (no barrier in between)")

@@ -76,6 +76,7 @@ class Watch:
         self.copying = False  # whether there ever was one
         self.reading: NDArray[np.int32] | None = None  # by which asynchronous step
         self.atomic: NDArray[np.int32] | None = None  # the kind of the last update by an atomic
+        self.racing: NDArray[np.int32] | None = None  # who wrote with somebody's read unordered
         self.writes: list[_Access] = []
         self.reads: list[_Access] = []
         self.last_write = self.last_read = 0  # the newest in the arrays
@@ -89,7 +90,8 @@ class Watch:
 
     def refine(self, times: int) -> None:
         """Every cell becomes `times` cells."""
-        for name in ("writer", "wseq", "reader", "rseq", "pending", "reading", "atomic"):
+        for name in ("writer", "wseq", "reader", "rseq", "pending", "reading", "atomic",
+                     "racing"):
             old = getattr(self, name)
             if old is not None:
                 setattr(self, name, np.repeat(old, times))
@@ -115,6 +117,14 @@ class Watch:
         """Cells that nobody but lanes of these warps may still be reading."""
         return np.asarray(self.order.warp(rows.taken(self.reader, self.g))
                           == self.order.warp(who)[:, None])
+
+    def race(self, rows: Rows, cells: NDArray[np.bool_], writers: Codes) -> None:
+        """Note who writes (rows, cells) that somebody reads without order, as `cells` says."""
+        if self.racing is None:
+            self.racing = np.zeros(self.writer.shape, dtype=np.int32)
+        row, cell = np.nonzero(cells)
+        self._add(rows.of(self.racing, self.g), rows.at[row], cell,
+                  np.broadcast_to(writers, cells.shape)[row, cell])
 
     def _unordered(self, rows: Rows, who: Codes, others: Codes, seqs: NDArray[np.int32]
                    ) -> NDArray[np.bool_] | None:

@@ -191,3 +191,19 @@ def test_lanes_of_a_wave_go_in_lockstep(threads: int, found: tuple[str, ...]) ->
     assert tuple({x.code for x in result.findings}) == found
     assert result.unsupported is None
     assert "warp-order" not in result.premises
+
+
+@pytest.mark.parametrize(("stores", "found"), [("0x100", ()), ("0x200", ("race-overwrite",))])
+def test_an_idle_wave_may_read_what_another_overwrites(stores: str, found: tuple[str, ...]) -> None:
+    """Both waves load out[i & 63]; the second one stores what it makes of it, or nothing."""
+    lines = ["v_and_b32_e32 v4, 0xff, v0", "global_load_dword v10, v4, s[14:15]",
+             "s_waitcnt vmcnt(0)", "v_add_u32_e32 v10, v10, v10",
+             f"v_cmp_gt_u32_e32 vcc, {stores}, v0", "s_and_b64 exec, exec, vcc"]
+    text = text_of(lines).replace(".max_flat_workgroup_size: 64", ".max_flat_workgroup_size: 128")
+    buffers = [{"buffer": n, "dtype": "u32", "elements": 256, "role": r}
+               for n, r in (("a", "in"), ("b", "in"), ("c", "in"), ("out", "inout"))]
+    result = replay(lower_gcn(parse_gcn(text.replace(
+        "global_store_dword v0, v11, s[14:15] offset:256", ""))),
+        {"grid": [1, 1, 1], "block": [128, 1, 1], "args": buffers})
+    assert tuple({x.code for x in result.findings}) == found
+    assert result.unsupported is None
