@@ -91,7 +91,10 @@ class Values:
             if len(mono) != 1 or bits & (bits - 1) or mono[0].op in ("sext", "zext", "sreg", "bit",
                                                                      "y", "kappa"):
                 return None
-            fields.append((bits.bit_length() - 1, mono[0]))
+            start, atom = bits.bit_length() - 1, mono[0]
+            if start + atom.width < poly.width and (atom.low is None or atom.low < 0):
+                return None  # above it lie copies of its sign
+            fields.append((start, atom))
         fields.sort(key=lambda f: f[0])
         parts: list[Node] = []
         at = 0

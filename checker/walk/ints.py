@@ -672,7 +672,8 @@ def _divide(signed: bool, rest: bool) -> Callable[..., U64 | None]:
         if not signed:
             return a % b if rest else a // b
         x, y = _to_signed(a, w), _to_signed(b, w)
-        q = np.abs(x) // np.abs(y) * np.sign(x) * np.sign(y)
+        size = np.abs(x).view(np.uint64) // np.abs(y).view(np.uint64)  # the least one's fits, too
+        q = size.view(np.int64) * np.sign(x) * np.sign(y)
         return (x - q * y if rest else q).view(np.uint64)
     return run
 

@@ -84,3 +84,14 @@ def test_the_identity_holds_for_all_small_numbers() -> None:
                 quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
                 assert wrap((q ^ s) - s) == wrap(quotient)
                 assert wrap((r ^ t) - t) == wrap(x - quotient * y)
+
+
+@pytest.mark.parametrize(("x", "y"), [(-(1 << 63), 3), (-(1 << 63), -7), (1 << 62, -(1 << 63)),
+                                      (-(1 << 63), -(1 << 63)), (-7, 2), (7, -2), (-1, 1 << 62)])
+def test_literals_divide_as_numbers_do(ints: Ints, x: int, y: int) -> None:
+    q = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+    args = (constant(64, x), constant(64, y))
+    for name, right in (("idiv_s", q), ("irem_s", x - q * y)):
+        found = ints.op(name, 64, args)
+        assert isinstance(found, Poly)
+        assert found.const == right

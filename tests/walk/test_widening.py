@@ -152,3 +152,41 @@ def test_a_place_in_the_tile_goes_into_a_sum_of_larger_steps(
     assert whole.modelled
     assert same(whole, parts)[0] == one
     assert not divisible or not one or "divisible:arg3%16" in {*whole.premises, *parts.premises}
+
+
+def _doubleword(body: str) -> str:
+    """out[i] = 64 bits made of n + 3 * a[i], of which the sign is shifted down."""
+    return text(f"""
+    mad.lo.s32 %r11, %r3, 64, %r2;
+    mul.wide.s32 %rd10, %r11, 4;
+    add.s64 %rd11, %rd1, %rd10;
+    shl.b64 %rd10, %rd10, 1;
+    add.s64 %rd12, %rd3, %rd10;
+    ld.global.u32 %r12, [%rd11];
+    mad.lo.s32 %r13, %r12, 3, %r1;
+    shr.s32 %r14, %r13, 5;
+    {body}
+    st.global.u64 [%rd12], %rd13;""", 64)
+
+
+ZEROS = _doubleword("mov.b32 %r15, 0; mov.b64 %rd13, {%r14, %r15};")
+SIGNS = _doubleword("cvt.s64.s32 %rd13, %r14;")
+
+
+def test_above_a_negative_word_are_no_zeros() -> None:
+    """A shifted word is a number below zero; side by side with zeros it is another one."""
+    assert walked(SIGNS).modelled
+    assert walked(ZEROS).modelled
+    assert not equal(SIGNS, ZEROS)
+
+
+def test_the_upper_bits_of_a_negative_word_are_its_sign() -> None:
+    signs = _doubleword("cvt.s64.s32 %rd14, %r14; shr.u64 %rd13, %rd14, 40;")
+    assert not equal(signs, _doubleword("mov.b64 %rd13, 0;"))
+    assert not equal(signs, _doubleword("cvt.u64.u32 %rd14, %r14; shr.u64 %rd13, %rd14, 40;"))
+
+
+def test_a_negative_word_borrows_from_the_word_above() -> None:
+    sums = _doubleword("cvt.s64.s32 %rd14, %r14; cvt.u64.u32 %rd15, %r12;"
+                       " shl.b64 %rd15, %rd15, 32; add.s64 %rd13, %rd14, %rd15;")
+    assert not equal(sums, _doubleword("mov.b64 %rd13, {%r14, %r12};"))
