@@ -20,6 +20,8 @@ PREMISES: Mapping[str, str] = {
     "buffer-range-whole": "a buffer's record count is a multiple of each wide access to it",
     "buffer-reach": "a buffer whose descriptor spans 2 GiB is smaller than that, as the compiler "
     "was told: what a mask lets through is within range",
+    "commit-address": "a tcgen05.commit whose address names no space arrives at the mbarrier at "
+    "its low 32 bits in shared memory",
     "contraction": "the assembler below PTX fuses a contractable multiply and add by its measured "
     "rule",
     "debug-target": "the text asks for debugging; its assembler is taken to fuse nothing more than "

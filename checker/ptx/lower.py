@@ -158,6 +158,8 @@ class _Lowering:
         largest = max_block(self.kernel.attributes)
         if any(op.name == "tmem" and op.attr.action in ("ld", "st") for op in self.ops):
             self.premises.add("tmem-fences")  # no text of Triton's has them
+        if any(op.name == "mma_commit_mbar" and op.attr[1] for op in self.ops):
+            self.premises.add("commit-address")
         if any(op.name == "elect" for op in self.ops):
             self.premises.add("elect-lowest")
         if _stored_for_units(self.ops):

@@ -28,7 +28,7 @@ Table = npt.NDArray[Any]  # of integers
 _NOBODY = -1
 _SEVERAL = -2
 _OF_WARP = -16  # less the number of a warp: several lanes of it
-_SPAN = 1 << 20  # more than the bytes of one entry
+_SPAN = 1 << 20  # more than the bytes of shared memory, of one entry too
 _GONE = -4  # written by a lane that is known, with a value that is not
 _LOST = -3  # written in both states that a loop's general state stands for, but not alike
 
@@ -88,6 +88,8 @@ class Shared:
     def _grow(self, size: int) -> None:
         if size <= self.size:
             return
+        if size > _SPAN:
+            raise GiveUp("shared", "an address outside of shared memory", -1)
         more = max(size, self.size + self.size // 4, 4096) - self.size  # states are copied often
         pad = np.zeros(more, dtype=np.int32)
         self.writer = np.concatenate((self.writer, pad + _NOBODY))

@@ -98,6 +98,44 @@ def test_a_wait_for_another_phase_is_none() -> None:
     assert not same(_walked(text), found)[0]
 
 
+def _generic(widened: str) -> str:
+    """The kernel with commits that name no space, as Triton 3.6 prints them."""
+    text, count = re.subn(
+        r"(@%p\d+) (tcgen05\.commit\S+)\.shared::cluster\.b64 \[%r70\];",
+        rf"{{.reg .b64 %wide; {widened} \1 \2.b64 [%wide];}}", _kernel(ONE_STAGE).text)
+    assert count == 2
+    return text
+
+
+@pytest.mark.parametrize("widened", [
+    "cvt.u64.u32 %wide, %r70;",
+    "cvt.u64.u32 %wide, %r70; cvta.shared.u64 %wide, %wide;",
+])
+def test_a_commit_that_names_no_space(widened: str) -> None:
+    text = _generic(widened)
+    found = _walked(text)
+    assert found.modelled
+    assert "commit-address" in found.premises
+    assert same(_walked(_kernel(ONE_STAGE).text), found)[0]
+    runs = [replay(program_of(t), Launch.from_json(_kernel(ONE_STAGE).launch))
+            for t in (_kernel(ONE_STAGE).text, text)]
+    assert first_difference(*runs) is None
+
+
+@pytest.mark.parametrize("widened", [
+    "cvt.u64.u32 %wide, %r70; add.s64 %wide, %wide, 0x40000000;",
+    "cvt.u64.u32 %wide, %r70; sub.s64 %wide, %wide, 0x10000000;",
+    "cvt.u64.u32 %wide, %r70; add.s64 %wide, %wide, 8;",
+])
+def test_a_commit_to_what_is_no_mbarrier(widened: str) -> None:
+    """Outside of shared memory, or beside the mbarrier: a finding, not a crash."""
+    text = _generic(widened)
+    found = _walked(text)
+    assert not found.modelled
+    assert "internal" not in {f.code for f in found.findings}
+    assert not replay(program_of(text), Launch.from_json(_kernel(ONE_STAGE).launch)).usable
+
+
 def test_columns_are_registers() -> None:
     program = program_of(_kernel(ONE_STAGE).text)
     more = with_columns(program)

@@ -178,7 +178,11 @@ def mma(x: Line) -> None:
 
 @row("tcgen05.commit")
 def commit(x: Line) -> None:
-    """tcgen05.commit.cta_group.mbarrier::arrive::one{.shared::cluster}{.multicast}.b64 [mbar]."""
+    """tcgen05.commit.cta_group.mbarrier::arrive::one{.shared::cluster}{.multicast}.b64 [mbar].
+
+    Without a space the address is generic by the manual. Triton 3.6 gives a shared one, widened
+    with zeros: the low word is the address in shared memory of both (premise `commit-address`).
+    """
     _ctas(x)
     if not x.has("mbarrier::arrive::one"):
         raise Refuse("commit form")
@@ -188,4 +192,12 @@ def commit(x: Line) -> None:
     x.count(1)
     space = x.one_of("shared::cluster", "shared::cta", "shared", default="").split("::")[0]
     x.only(x.type(), "b64")
-    x.put("mma_commit_mbar", (), (x.flat(0, space),), ("tcgen05", False))
+    base, offset, own = x.address(0)
+    generic = not space and not own
+    if generic:
+        if x.width(base) != 64:
+            raise Refuse("a generic address has 64 bits")
+        at: Source = x.emit("extract", 32, (x.plus(base, offset),), (0, 32))
+    else:
+        at = x.flat(0, space)
+    x.put("mma_commit_mbar", (), (at,), ("tcgen05", generic))
