@@ -513,7 +513,7 @@ def _table() -> dict[str, OpInfo]:
     row("mma_fence mma_commit", "sync", "", "unit", "")
     row("mma_wait", "sync", "", "(unit, n)", "")
     row("tmem", "matrix", "see TensorMemory", "TensorMemory", "")
-    row("mma_commit_mbar", "sync", "mbar", "(unit, generic: the low word of such an address)", "tcgen05.commit")
+    row("mma_commit_mbar", "sync", "mbar", "(unit, generic address)", "tcgen05.commit")
     # control
     row("branch", "control", "", "target op index", "guarded: taken in lanes where the guard holds")
     row("switch", "control", "index", "(target op index, ...)", "brx.idx")
