@@ -10,7 +10,7 @@ there, and the assembler sees the registers and orders them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from checker.cfg import build_cfg
@@ -26,10 +26,13 @@ PREMISE = "wgmma-fences"
 def with_fences_checked(program: Program) -> Program:
     """Return a program whose findings name the steps that some path reaches without a fence."""
     ops = program.ops
-    if not any(_is_step(op) for op in ops):
+    steps = [op for op in ops if _is_step(op)]
+    if not steps:
         return program
+    taken = {r for op in steps for r in _taken(op)}
+    touched = [0 if _is_step(op) else _bits(taken.intersection(_registers(op))) for op in ops]
     blocks = build_cfg(program).blocks
-    made = [_open(ops[b.start:b.end]) for b in blocks]
+    made = [_open(ops[b.start:b.end], touched[b.start:b.end]) for b in blocks]
     before = [0] * (len(blocks) + 1)
     before[0] = _NEVER
     work, reached = [0], {0}
@@ -37,8 +40,8 @@ def with_fences_checked(program: Program) -> Program:
         at = work.pop()
         if at == len(blocks):
             continue
-        touched, fenced = made[at]
-        after = touched if fenced else before[at] | touched
+        left, fenced = made[at]
+        after = left if fenced else before[at] | left
         for target in blocks[at].successors:
             if after & ~before[target] or target not in reached:
                 before[target] |= after
@@ -48,21 +51,22 @@ def with_fences_checked(program: Program) -> Program:
     premises: set[str] = set()
     for block, start in zip(blocks, before, strict=False):
         state = start
-        for op in ops[block.start:block.end]:
+        for op, used in zip(ops[block.start:block.end], touched[block.start:block.end],
+                            strict=True):
             if _is_step(op) and state & _NEVER:
                 found.append((op.site, _MESSAGE))
-            elif _is_step(op) and state & _taken(op):
+            elif _is_step(op) and state & _bits(_taken(op)):
                 premises.add(PREMISE)
-            state = 0 if _fences(op) else state | _touched(op)
+            state = 0 if _fences(op) else state | used
     return replace(program, findings=(*program.findings, *dict.fromkeys(found)),
                    premises=program.premises | premises)
 
 
-def _open(ops: Sequence[Op]) -> tuple[int, bool]:
+def _open(ops: Sequence[Op], touched: Sequence[int]) -> tuple[int, bool]:
     """Return what a block leaves open, and whether it has a fence."""
     state, fenced = 0, False
-    for op in ops:
-        state, fenced = (0, True) if _fences(op) else (state | _touched(op), fenced)
+    for op, used in zip(ops, touched, strict=True):
+        state, fenced = (0, True) if _fences(op) else (state | used, fenced)
     return state, fenced
 
 
@@ -74,18 +78,17 @@ def _fences(op: Op) -> bool:
     return op.name == "mma_fence" and op.guard is None
 
 
-def _bits(registers: Sequence[object]) -> int:
+def _bits(registers: Iterable[int]) -> int:
     out = 0
     for r in registers:
-        if isinstance(r, int):
-            out |= 2 << r
+        out |= 2 << r
     return out
 
 
-def _taken(op: Op) -> int:
+def _taken(op: Op) -> list[int]:
     """The registers that a step uses in its own time."""
-    return _bits(op.dst) | _bits(op.src[:op.attr.a.regs])
+    return [r for r in (*op.dst, *op.src[:op.attr.a.regs]) if isinstance(r, int)]
 
 
-def _touched(op: Op) -> int:
-    return 0 if _is_step(op) else _bits((*op.src, *op.dst))
+def _registers(op: Op) -> list[int]:
+    return [r for r in (*op.src, *op.dst) if isinstance(r, int)]

@@ -87,8 +87,9 @@ class Pass:
         self.program, self.ops = program, program.ops
         self.readers: dict[int, list[int]] = defaultdict(list)
         self.writers: dict[int, list[int]] = defaultdict(list)
+        self.reads = [tuple(dict.fromkeys(op.reads)) for op in self.ops]
         for index, op in enumerate(self.ops):
-            for reg in sorted(set(op.reads)):
+            for reg in self.reads[index]:
                 self.readers[reg].append(index)
             for reg in op.dst:
                 self.writers[reg].append(index)
@@ -180,8 +181,7 @@ class Pass:
                    if not op.dst or OPS[op.name].kind not in EFFECT_FREE]
         alive = set(pending)
         while pending:
-            op = self.ops[pending.pop()]
-            for reg in op.reads:
+            for reg in self.reads[pending.pop()]:
                 for writer in self.writers[reg]:
                     if writer not in alive:
                         alive.add(writer)

@@ -6,7 +6,7 @@ In: Program. Out: Program; see the package's docstring for the rules.
 from __future__ import annotations
 
 import struct
-from collections import defaultdict
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
@@ -54,22 +54,27 @@ def _is_reciprocal(op: Op) -> bool:
 
 def known_literals(program: Program) -> dict[int, Const]:
     """Registers that hold one literal: a single, unguarded `mov` writes them, or an exact `cvt`."""
+    writes = _writes(program)
+    moves = [op for op in program.ops if op.name in ("mov", "fcvt") and op.guard is None
+             and writes[op.dst[0]] == 1 and not is_call(program, op)]
     found: dict[int, Const] = {}
-    writes: dict[int, int] = defaultdict(int)
-    for op in program.ops:
-        for reg in op.dst:
-            writes[reg] += 1
     for _ in range(4):  # moves of moves
-        for op in program.ops:
-            if (op.name in ("mov", "fcvt") and op.guard is None and writes[op.dst[0]] == 1
-                    and not is_call(program, op)):
-                source = op.src[0]
-                value = source if isinstance(source, Const) else found.get(source)
-                if value is not None and op.name == "fcvt":
-                    value = _small_integer(op, value)
-                if value is not None:
-                    found[op.dst[0]] = value
+        before = len(found)
+        for op in moves:
+            source = op.src[0]
+            value = source if isinstance(source, Const) else found.get(source)
+            if value is not None and op.name == "fcvt":
+                value = _small_integer(op, value)
+            if value is not None:
+                found[op.dst[0]] = value
+        if len(found) == before:
+            break
     return found
+
+
+def _writes(program: Program) -> Counter[int]:
+    """How many operations write each register."""
+    return Counter([reg for op in program.ops for reg in op.dst])
 
 
 def _small_integer(op: Op, value: Const) -> Const | None:
@@ -85,20 +90,19 @@ def _small_integer(op: Op, value: Const) -> Const | None:
 
 def computed_literals(program: Program) -> set[int]:
     """Registers whose value follows from literals alone, by whatever pure operations."""
-    writes: dict[int, int] = defaultdict(int)
-    for op in program.ops:
-        for reg in op.dst:
-            writes[reg] += 1
+    writes = _writes(program)
+    left = [(op.dst[0], op.reads) for op in program.ops
+            if len(op.dst) == 1 and writes[op.dst[0]] == 1 and op.guard is None and op.src
+            and OPS[op.name].kind in EFFECT_FREE]
     found: set[int] = set()
     grown = True
     while grown:
-        grown = False
-        for op in program.ops:
-            if (len(op.dst) == 1 and op.dst[0] not in found and writes[op.dst[0]] == 1
-                    and op.guard is None and op.src and OPS[op.name].kind in EFFECT_FREE
-                    and all(isinstance(s, Const) or s in found for s in op.src)):
-                found.add(op.dst[0])
-                grown = True
+        before = len(found)
+        for reg, read in left:
+            if found.issuperset(read):
+                found.add(reg)
+        grown = len(found) > before
+        left = [one for one in left if one[0] not in found]
     return found
 
 

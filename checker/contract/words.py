@@ -38,6 +38,9 @@ def mode_of(op: Op) -> FloatMode:
 
 def is_call(program: Program, op: Op) -> bool:
     """Whether an operation belongs to an inlined call itself (passing, returning)."""
-    words = program.sites[op.site].text.split(None, 2)
+    text = program.sites[op.site].text
+    if "call" not in text:
+        return False
+    words = text.split(None, 2)
     opcode = words[1] if len(words) > 1 and words[0].startswith("@") else words[0] if words else ""
     return opcode.rstrip(";") in ("call", "call.uni")
