@@ -68,18 +68,16 @@ def reachable(kernel: Function, functions: dict[str, Function]) -> list[Function
 def used_names(functions: list[Function]) -> set[str]:
     """Every word that stands as an operand, or inside one."""
     used: set[str] = set()
-    for function in functions:
-        for item in function.items:
-            if isinstance(item, Instruction):
-                pending = list(item.operands)
-                while pending:
-                    operand = pending.pop()
-                    if isinstance(operand, Name):
-                        used.add(operand.name)
-                    elif isinstance(operand, Address):
-                        pending += [operand.base, *operand.rest]
-                    elif isinstance(operand, Vector):
-                        pending += operand.items
-                    elif isinstance(operand, Pair):
-                        pending += [operand.first, operand.second]
+    pending: list[Operand] = [operand for function in functions for item in function.items
+                              if isinstance(item, Instruction) for operand in item.operands]
+    while pending:
+        operand = pending.pop()
+        if isinstance(operand, Name):
+            used.add(operand.name)
+        elif isinstance(operand, Address):
+            pending += [operand.base, *operand.rest]
+        elif isinstance(operand, Vector):
+            pending += operand.items
+        elif isinstance(operand, Pair):
+            pending += [operand.first, operand.second]
     return used

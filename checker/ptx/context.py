@@ -153,15 +153,18 @@ class Line:
         """
         item = self.operands[operand] if isinstance(operand, int) else operand
         width = width_of(type_)
+        if isinstance(item, Name):
+            reg = self.builder.register(item.name + item.sub)
+            if reg is not None:
+                return self._register(item, reg, type_, width, wider)
+            return self._named(item, width)
         if isinstance(item, Immediate):
             return Const(literal_bits(item, type_), width)
         if isinstance(item, Address) and isinstance(item.base, Name) and not item.rest:
             return self._symbol(item.base, item.offset, width)
-        if not isinstance(item, Name):
-            raise Refuse("operand form")
-        reg = self.builder.register(item.name + item.sub)
-        if reg is None:
-            return self._named(item, width)
+        raise Refuse("operand form")
+
+    def _register(self, item: Name, reg: int, type_: str, width: int, wider: bool) -> Source:
         own = self.builder.width(reg)
         if own != width:
             if not wider or own < width:

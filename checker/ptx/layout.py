@@ -35,7 +35,7 @@ def align_up(offset: int, align: int) -> int:
 def lay_out(module: Module, reached: list[Function]) -> Layout:
     """Give every variable that the reached functions can name an address in its space."""
     relocations = [d for d in module.directives if d.name == ".init_address"]
-    used = _with_pointed(used_names(reached), relocations)
+    used = _with_pointed(used_names(reached), relocations) if module.variables else set()
     out = Layout()
     blocks: list[tuple[Variable, int]] = []
     dynamic: list[tuple[Variable, str]] = []
@@ -65,7 +65,7 @@ def lay_out(module: Module, reached: list[Function]) -> Layout:
 
 def _with_pointed(used: set[str], relocations: list[Directive]) -> set[str]:
     """Add the variables whose addresses are initial values of used ones."""
-    pending = sorted(used)
+    pending = sorted(used) if relocations else []
     while pending:
         name = pending.pop()
         for r in relocations:
