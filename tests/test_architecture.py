@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RANKS: list[tuple[str, int]] = [
     ("checker.record", -1),
     ("checker.collector", 0),
+    ("checker.arrays", 0),
     ("checker.errors", 0),
     ("checker.syntax", 1),
     ("checker.core", 2),

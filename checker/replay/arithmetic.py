@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from checker.arrays import some
 from checker.core import Approx, Conv, FloatMode
 from checker.replay.conversions import EXACT_PRODUCT, WHOLE, convert, widen
 from checker.replay.facts import (
@@ -181,7 +182,7 @@ def _add_nulls(mode: FloatMode, a: HF, b: HF, out: HF) -> HF:
     lanes_b, in_b, z_b = open_b or (none, b, b[0])
     agree = ~(lanes_a & lanes_b) | (z_a == z_b).all(axis=0)
     one = (lanes_a | lanes_b) & agree & ~np.asarray(null_a | null_b)
-    if one.any():
+    if some(one):
         inner = add(mode, choose(lanes_a, in_a, a), choose(lanes_b, in_b, b))
         z = np.where(lanes_a, z_a, z_b), poison(a[1], b[1]) | MNZ
         out = choose(one, with_null(inner, z, one), out)
@@ -193,10 +194,10 @@ def _add_nulls(mode: FloatMode, a: HF, b: HF, out: HF) -> HF:
         if null_y is False:
             continue
         fresh = null_y & ~np.asarray(null_x | lanes)
-        if fresh.any():
+        if some(fresh):
             out = choose(fresh, with_null(x, y, fresh), out)
         same = null_y & lanes & (z_x == y[0]).all(axis=0)
-        if same.any():
+        if some(same):
             out = choose(same, (x[0], x[1] | poison(y[1])), out)
     return out
 
@@ -217,7 +218,7 @@ def _strip_minus(x: HF, other: HF, plus: Any, width: int) -> HF:
         if number is not False:
             number = number & ((other[0][1] & np.uint64((1 << (width - 1)) - 1)) != 0)
         hit = np.asarray(marked & (plus | number))
-        if hit.any():
+        if some(hit):
             h = flip(h + form_key(_MINUS_N)) - form_key(_NFORM)
             x = choose(hit, negate((h, f | MNZ), width), x)
     return x
@@ -234,7 +235,7 @@ def plus_zero(x: HF, lanes: Any, width: int) -> HF:
         may = may & ~np.asarray(known)
     for _, lanes_n, _inner in pop_forms(x, _NFORM):
         may = may & ~lanes_n
-    if not may.any():
+    if not some(may):
         return h, f
     wrapped = push_form((h, f), _NFORM, f & (POISON | NOSUB | KEPT))
     return choose(may, wrapped, (h, f))
@@ -282,7 +283,7 @@ def _square(ra: U64, rb: U64, neg: Any) -> Facts:
     if ra is not rb and (ra.shape != rb.shape or ra.flat[0] != rb.flat[0]):
         return 0
     same = np.asarray((ra == rb).all(axis=0) & ~np.asarray(neg))
-    return np.where(same, np.uint32(NONNEG), np.uint32(0)) if same.any() else 0
+    return np.where(same, np.uint32(NONNEG), np.uint32(0)) if some(same) else 0
 
 
 def _zero_or_null(x: HF, width: int) -> Any:
@@ -304,7 +305,7 @@ def _endless_product(mode: FloatMode, a: HF, b: HF) -> Facts:
         return out
     for x, y in ((a, b), (b, a)):
         endless = np.asarray((x[1] & NEGINF) != 0) | is_const(x, top)
-        if endless.any():
+        if some(endless):
             out = out | np.where(endless & _known_between(mode, y, 1, 1 << 64), np.uint32(NEGINF),
                                  np.uint32(0))
     return out
@@ -388,7 +389,7 @@ def fma(mode: FloatMode, a: HF, b: HF, c: HF) -> HF:
     if exact is not False and np.any(exact):
         whole = multiply(mode, a, b)
         known = np.asarray(known_lanes(a)) & known_lanes(b) & exact
-        if known.any():
+        if some(known):
             folded = fold_lanes("fmul", mode, [a, b], known)
             whole = whole if folded is None else choose(known, folded, whole)
         out = choose(exact, add(mode, whole, c), out)

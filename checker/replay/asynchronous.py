@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import every, some
 from checker.core import AsyncCopy, Op, Program
 from checker.replay import bulk
 from checker.replay.access import Lanes, cells_from, place, side_by_side, widened
@@ -89,7 +90,7 @@ def _copies_at(m: Machine, attr: AsyncCopy, values: list[list[V]], on: Mask | No
         for at in range(0, size, step):
             inside = np.asarray(count >= at + step)
             partial = (count > at) & ~inside
-            if (partial if on is None else partial & on).any():
+            if some(partial if on is None else partial & on):
                 raise m.unsupported("acopy", "a copy's size cuts an element")
             _copy(m, to + np.uint64(at), source + np.uint64(at), inside, on, step, step,
                   size if at == 0 else step)
@@ -106,24 +107,24 @@ def _copy(m: Machine, to: NDArray[Any], source: NDArray[Any], inside: Mask | Non
           size: int, step: int, align: int) -> None:
     """Issue copies of `size` bytes as cells of `step`; lanes that are not `inside` get zeros."""
     full = m.full(on) & m.live
-    every = np.flatnonzero(full)
-    lane, whole = every % m.lanes, len(every) == full.size
+    active = np.flatnonzero(full)
+    lane, whole = active % m.lanes, len(active) == full.size
 
     def of(x: Any) -> Any:
         flat = np.broadcast_to(x, full.shape).reshape(-1)
-        return flat if whole else flat.take(every)
+        return flat if whole else flat.take(active)
 
     to, source, who, block = map(of, (to, source, m.who, m.block_index))
-    some = None if inside is None else of(inside)
-    if some is None or some.all():
+    filled = None if inside is None else of(inside)
+    if filled is None or every(filled):
         _, h, f = cells_from(Lanes(m, block, who), "global", source, None, size, step, align)
     else:
         h = np.empty((2, len(to), size // step), dtype=np.uint64)
         f = np.full((len(to), size // step), CONC, dtype=np.uint32)
         h[0], h[1] = TAG, 0
-        if some.any():
-            _, h[:, some], f[some] = cells_from(Lanes(m, block[some], who[some]), "global",
-                                                source[some], None, size, step, align)
+        if some(filled):
+            _, h[:, filled], f[filled] = cells_from(Lanes(m, block[filled], who[filled]), "global",
+                                                    source[filled], None, size, step, align)
     for cells, where, offset, sub in place(Lanes(m, block, who), "shared", to, None, size, align):
         if sub is not None:
             where, offset, lane, who, h, f = (where[sub], offset[sub], lane[sub], who[sub],
@@ -152,7 +153,7 @@ def _commit(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
         if copy.open:
             fresh = (copy.group < 0) & active[copy.lane]
             copy.group = np.where(fresh, groups[copy.lane], copy.group)
-            copy.open = bool((copy.group < 0).any())
+            copy.open = some(copy.group < 0)
     groups[active] += 1
 
 
@@ -166,11 +167,11 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
         else:
             done = (copy.group >= 0) & (copy.group < groups[copy.lane] - int(op.attr))
             done &= active[copy.lane]
-        if not done.any():
+        if not some(done):
             kept.append(copy)
             continue
         _land(m, copy, done)
-        if not done.all():
+        if not every(done):
             kept.append(_rest(copy, ~done))
     m.extra["copies"] = kept
 
@@ -183,7 +184,7 @@ def _rest(copy: Copy, keep: NDArray[np.bool_]) -> Copy:
 def _land(m: Machine, copy: Copy, done: NDArray[np.bool_]) -> None:
     """The copied bytes become visible to the thread that waited."""
     cells = m.shared
-    part = copy if done.all() else _rest(copy, done)
+    part = copy if every(done) else _rest(copy, done)
     h, f = part.h, part.f
     count = part.rows.size // cells.g
     if count > h.shape[-1]:  # the memory's cells were split since
@@ -205,11 +206,11 @@ def _arrive(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     kept: list[Copy] = []
     for copy in _copies(m):
         done = active[copy.lane]
-        if not done.any():
+        if not some(done):
             kept.append(copy)
             continue
         _land(m, copy, done)
-        if not done.all():
+        if not every(done):
             kept.append(_rest(copy, ~done))
     m.extra["copies"] = kept
     count = int(op.attr in ("noinc", True))

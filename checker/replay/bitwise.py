@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from checker.arrays import every, some
 from checker.replay import identities as ids
 from checker.replay.facts import CONC, MNZ, POISON, Mask, conc_mask, facts_where
 from checker.replay.hashing import combine, flip, key, symmetric
@@ -137,7 +138,7 @@ def _xor_pair(a: V, b: V, w: int) -> V:
         lanes, rows = found
         for mine, other in ((rows[:3], rows[3:]), (rows[3:], rows[:3])):
             same = lanes & (mine[:2] == hy).all(axis=0)
-            if same.any():
+            if some(same):
                 f = other[2].astype(np.uint32) & ~np.uint32(POISON) | poison
                 answer = merge(same, Hash(other[:2], f, w), answer)
     return _zero_lanes("ixor", a, b, answer) or answer
@@ -147,7 +148,7 @@ def _same(a: V, b: V) -> bool:
     if a is b:
         return True
     (ha, _), (hb, _) = hash_of(a), hash_of(b)
-    return bool((ha == hb).all())
+    return every(ha == hb)
 
 
 def _xor_select(x: V, s: V, mask: Mask | None) -> V | None:
@@ -209,7 +210,7 @@ def _zero_lanes(name: str, a: V, b: V, base: V | None = None) -> V | None:
         if known is False:
             continue
         zero = np.asarray(known & (h[1] == 0))
-        if zero.any():
+        if some(zero):
             out = merge(zero, other, out or base or opaque(name, a.w, [a, b], a.w))
     return out
 
@@ -225,7 +226,7 @@ def _pred_logic(name: str, a: V, b: V) -> V:
         h = symmetric(key(name), ha, hb)
     out: ids.HF = (h, (fa | fb) & POISON)
     same = (ha == hb).all(axis=0)
-    if name != "pxor" and same.any():
+    if name != "pxor" and some(same):
         out = np.where(same, ha, out[0]), facts_where(same, fa | (fb & POISON), out[1])
     for (hx, fx), (ho, fo) in (((ha, fa), (hb, fb)), ((hb, fb), (ha, fa))):
         known = conc_mask(fx)
@@ -299,7 +300,7 @@ def _sign_extend(v: V, w: int, mask: Mask | None) -> V:
         return Conc(BITS["sext"](bits, (v.w, w)), w)
     if isinstance(v, Pack):
         top = v.parts[-1]
-        if isinstance(top, Conc) and not (top.bits.astype(np.uint64) >> np.uint64(top.w - 1)).any():
+        if isinstance(top, Conc) and not some(top.bits.astype(np.uint64) >> np.uint64(top.w - 1)):
             return make_pack([v, const(0, w - v.w)])
         if isinstance(top, Hash) and top.made is not None and top.made[0] == "sign fill" and len(
                 v.parts) == 2 and v.parts[0] is top.made[1]:
@@ -313,7 +314,7 @@ def _sign_fill(v: V, count: int) -> V:
     out = Hash(combine(key(f"sign fill {v.w} {count}"), h), (f & POISON) | MNZ, count, None,
                ("sign fill", v))
     known = np.asarray(conc_mask(f))
-    if known.any():
+    if some(known):
         sign = (h[1] >> np.uint64(v.w - 1)) & np.uint64(1)
         out = with_known(out, known, np.where(sign != 0, np.uint64(ones(count)), np.uint64(0)))
     return out

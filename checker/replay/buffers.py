@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import some
 from checker.core import MODULE_BASE, Program
 from checker.launch import Buffer, Launch, Scalar, Scratch, TensorMapArg, float_bits
 from checker.replay.facts import CONC, OPQ, PENDING, UNDEF
@@ -184,7 +185,7 @@ class Globals:
         """The output map at element granularity; undefined bytes that were written are findings."""
         found: dict[str, Output] = {}
         for cells, buffer in zip(self.regions, self.owner, strict=True):
-            if buffer is None or cells.written is None or not cells.written.any():
+            if buffer is None or cells.written is None or not some(cells.written):
                 continue
             lines = np.zeros(0, dtype=np.int32) if cells.lines is None else cells.lines
             if buffer.role == "scratch":
@@ -196,17 +197,17 @@ class Globals:
     def _undefined(self, cells: Cells, lines: NDArray[np.int32], buffer: Buffer) -> None:
         assert cells.written is not None
         bad = cells.written & ((cells.f & UNDEF) != 0)
-        if bad.any():
+        if some(bad):
             line = int(lines[int(bad.argmax())])
             self.findings["undefined", -line] = Reason(
                 "undefined", f"a value that was never written reaches buffer {buffer.name}",
                 line or None)
             self.nondeterministic = True
         early = cells.written & ((cells.f & PENDING) != 0)
-        if early.any():
+        if some(early):
             self.premises.add("wgmma-serialized")
         opaque = cells.written & ((cells.f & OPQ) != 0)
-        if opaque.any():
+        if some(opaque):
             self.opaque_reached = True
 
     opaque_reached = False

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import every, some
 from checker.core import GENERIC_PARAM, BulkCopy, Op
 from checker.launch import TensorMapArg
 from checker.replay.access import load_from, store_to
@@ -105,7 +106,7 @@ def _maps(m: Machine, address: NDArray[Any], lanes: Mask) -> dict[tuple[int, ...
     wide = np.broadcast_to(address, lanes.shape)
     first = int(wide[lanes][0])
     if first >> 56 == GENERIC_PARAM >> 56:
-        if (wide[lanes] != first).any():
+        if some(wide[lanes] != first):
             raise m.unsupported("tensor-map", "lanes name different tensor map parameters")
         arg = m.memory.maps.get(first - GENERIC_PARAM)
         if arg is None:
@@ -188,11 +189,11 @@ def _tensor_in(m: Machine, tmap: TensorMap, cells: Cells, offset: Any, inside: A
     width = 8 * tmap.elem_bytes
     _inside_buffer(m, cells, offset, inside, tmap.elem_bytes)
     v: V = const(0, width)
-    if inside.any():
-        loaded = cells.load(0, offset, width, None if inside.all() else inside, _threads(m, b, t),
+    if some(inside):
+        loaded = cells.load(0, offset, width, None if every(inside) else inside, _threads(m, b, t),
                             tmap.elem_bytes)
-        v = loaded if inside.all() else merge(inside, loaded, v)
-    if (at < 0).any() or (at + tmap.elem_bytes > m.shared.size_bytes).any():
+        v = loaded if every(inside) else merge(inside, loaded, v)
+    if some(at < 0) or some(at + tmap.elem_bytes > m.shared.size_bytes):
         m.report("out-of-bounds", "a tensor copy writes outside shared memory")
         raise m.unsupported("out-of-bounds", "a tensor copy writes outside shared memory")
     m.shared.store(b.reshape(-1, 1), at, v, None, _threads(m, b, t), tmap.elem_bytes)
@@ -200,7 +201,7 @@ def _tensor_in(m: Machine, tmap: TensorMap, cells: Cells, offset: Any, inside: A
 
 def _inside_buffer(m: Machine, cells: Cells, offset: Any, inside: Any, size: int) -> None:
     bad = inside & ((offset < 0) | (offset + size > cells.size_bytes))
-    if bad.any():
+    if some(bad):
         m.report("out-of-bounds", f"a tensor map reaches outside {cells.name}")
         raise m.unsupported("out-of-bounds", f"a tensor map reaches outside {cells.name}")
 
@@ -246,7 +247,7 @@ def _tensor_out(m: Machine, attr: BulkCopy, tmap: TensorMap, cells: Cells, offse
     v = m.shared.load(b.reshape(-1, 1), at, width, None, warps, tmap.elem_bytes)
     _remember(m, b, at, tmap.elem_bytes)
     cells.line = m.program.sites[m.program.ops[m.pc].site].span.line
-    keep = None if inside.all() else inside
+    keep = None if every(inside) else inside
     if attr.kind == "reduce":
         old = cells.load(0, offset, width, keep, warps, tmap.elem_bytes)
         v = _reduced(m, attr.reduce_op, old, v, width)
@@ -319,10 +320,10 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     blocks = np.asarray((m.full(on) & m.live).any(axis=1))
     kept = []
     for s in stores:
-        if not blocks[s.blocks].all():
+        if not every(blocks[s.blocks]):
             kept.append(s)
             continue
-        if s.granule == shared.g and (shared.take(s.rows)[0] != s.h).any():
+        if s.granule == shared.g and some(shared.take(s.rows)[0] != s.h):
             m.report("async-overwrite", "shared memory changes while a bulk store may still read "
                                         "it")
     m.extra["stores"] = kept

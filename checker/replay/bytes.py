@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from checker.arith import ops
+from checker.arrays import every
 from checker.core import Approx
 from checker.replay.facts import Mask
 from checker.replay.trees import Trees
@@ -34,7 +35,7 @@ class Bytes(Trees):
                 exact = np.asarray(ops.accurate(name, attr, *args))
                 if mask is not None:
                     exact = exact | ~mask
-                if not exact.all():
+                if not every(exact):
                     self.inaccurate.add(f"{attr.fn} {attr.unit}")
                 try:
                     return Conc(np.asarray(ops.apply(name, attr, *args)).astype(np.uint64), width)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import some
 from checker.core import Compare, Conv, FloatMode
 from checker.replay.arithmetic import NOT_MNZ, magnitude, plus_zero, strip_plus_zero
 from checker.replay.conversions import convert
@@ -127,7 +128,7 @@ def _zeros_outside(name: str, mode: FloatMode, a: HF, b: HF, out: HF) -> HF:
     lanes = np.asarray(in_a | in_b)
     for one, strip in ((a, in_a), (b, in_b)):
         lanes = lanes & (strip | (np.asarray(may_be_minus_zero(one, width)) == 0))
-    if not lanes.any():
+    if not some(lanes):
         return out
     inner = minmax(name, mode, choose(lanes, x, a), choose(lanes, y, b))
     return choose(lanes, plus_zero(inner, lanes, width), out)
@@ -153,7 +154,7 @@ def _minmax(name: str, mode: FloatMode, a: HF, b: HF) -> HF:
         return out  # max.ftz(x, x) is x flushed
     same = a[0] == b[0]
     same = same[0] & same[1]
-    if same.any():
+    if some(same):
         out = choose(same, (a[0], a[1] | poison(b[1])), out)
     if mode.nan == "nan" and mode.type in EXPONENTS:
         man, exp = EXPONENTS[mode.type]
@@ -245,7 +246,7 @@ def _compared(cmp: Compare, base: str, neg: bool, a: HF, b: HF, integer: bool) -
         whole = _base_compare(cmp, base, neg, a, b, integer)
         width = int(cmp.type[1:])
         clear = np.asarray(top_clear(a, width) & top_clear(b, width)) != 0
-        if not clear.any():
+        if not some(clear):
             return whole
         part = _base_compare(replace(cmp, type=f"u{width}"), base, neg, a, b, integer)
         return choose(clear, part, whole)
@@ -313,7 +314,7 @@ def _extremum(type_name: str, c: HF, x: HF, y: HF, out: HF) -> HF:
     width, result = FLOAT_BITS[type_name], out
     for cond, name in _EXTREMA.items():
         for inner in ("nan", cond):
-            if inner == cond and not is_nan.any():
+            if inner == cond and not some(is_nan):
                 continue
             found = _TESTED[type_name, inner].find(y[0])
             if found is None:
@@ -324,13 +325,13 @@ def _extremum(type_name: str, c: HF, x: HF, y: HF, out: HF) -> HF:
                 is_nan if inner == cond else _equal(c, _tested(cond, type_name, x, b)))
             lanes = lanes & (np.asarray(may_be_minus_zero(
                 b if name == "fmax" else x, width)) == 0)
-            if lanes.any():
+            if some(lanes):
                 h, f = minmax(name, FloatMode(type_name, nan="nan"), x, b)
                 result = choose(lanes, (h, f | poison(c[1], x[1], y[1])), result)
         hit = _equal(c, _tested(cond, type_name, x, y))
-        if hit.any():
+        if some(hit):
             _TESTED[type_name, cond].record(out[0], [*x[0], *y[0], y[1]], hit)
-    if is_nan.any():
+    if some(is_nan):
         _TESTED[type_name, "nan"].record(out[0], [*x[0], *y[0], y[1]], is_nan)
     return result
 
@@ -355,7 +356,7 @@ def _select_hash(c: HF, x: HF, y: HF, width: int) -> HF:
     out: HF = (h, facts)
     same = x[0] == y[0]
     same = same[0] & same[1]
-    if same.any():
+    if some(same):
         out = choose(same, (x[0], x[1] | poison(y[1])), out)
     known = known_lanes(c)
     if known is not False:

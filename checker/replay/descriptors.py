@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import every, some
 from checker.core import MatrixOperand
 from checker.replay.facts import Facts, Mask
 from checker.replay.hashing import U64
@@ -41,14 +42,14 @@ def addresses(desc: NDArray[np.uint64], operand: MatrixOperand, row: NDArray[np.
     start = ((d & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
     leading = (((d >> np.uint64(16)) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
     stride = (((d >> np.uint64(32)) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
-    if ((d >> np.uint64(49)) & np.uint64(7)).any():
+    if some((d >> np.uint64(49)) & np.uint64(7)):
         raise m.unsupported("descriptor", "a matrix descriptor with a base offset is not modelled")
     if unit == "tcgen05":
         modes, table = (d >> np.uint64(61)) & np.uint64(7), _TCGEN05
     else:
         modes, table = (d >> np.uint64(62)) & np.uint64(3), _WGMMA
     mode = int(modes.flat[0])
-    if (modes != mode).any() or mode not in table:
+    if some(modes != mode) or mode not in table:
         raise m.unsupported("descriptor", "this swizzle mode is not modelled")
     width = table[mode]
     size = ELEMENT_BYTES.get(operand.type)
@@ -96,19 +97,19 @@ def read_tile(m: Machine, operand: MatrixOperand, desc: NDArray[Any], rows: int,
     col = np.arange(0, cols, 1 if along_rows else each).reshape(1, -1)
     at = addresses(desc, operand, row, col, is_b, unit, m)
     chunk = each * size
-    if (at < 0).any() or (at + chunk > m.shared.size_bytes).any():
+    if some(at < 0) or some(at + chunk > m.shared.size_bytes):
         m.report("out-of-bounds", "a matrix operand lies outside shared memory")
         raise m.unsupported("out-of-bounds", "a matrix operand lies outside shared memory")
     flat, times = at.reshape(len(at), -1), at[0, 0].size
     whose = np.repeat(who, times, axis=1)
-    some = None if mask is None else np.repeat(mask, times, axis=1)
+    on = None if mask is None else np.repeat(mask, times, axis=1)
     m.shared.fit(size)
-    h, f = m.shared.load_cells(block, flat, chunk, some, whose)
-    _note_reads(m, _active(m.shared.rows(block, flat, chunk), some))
+    h, f = m.shared.load_cells(block, flat, chunk, on, whose)
+    _note_reads(m, _active(m.shared.rows(block, flat, chunk), on))
     if m.shared.g < size:
         h, f = m.shared.joined(h, f, size)
     h, first = _tiles(h, at.shape, along_rows), int(f.flat[0])
-    return h, first if (f == first).all() else _tiles(f, at.shape, along_rows)
+    return h, first if every(f == first) else _tiles(f, at.shape, along_rows)
 
 
 def _tiles(chunks: NDArray[Any], grid: tuple[int, ...], along_rows: bool) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import every, some
 from checker.replay.hashing import U64, key
 
 __all__ = [
@@ -54,7 +55,7 @@ def top_clear(x: HF, width: int) -> Facts:
     if not np.any(known) or width > 64:
         return f & CLEAR
     clear = (h[1] >> np.uint64(width - 1)) == 0
-    if known is True and (clear.all() or not clear.any()):
+    if known is True and (every(clear) or not some(clear)):
         return CLEAR if clear.flat[0] else 0
     fact = np.uint32(CLEAR)
     return np.where(known, np.where(clear, fact, np.uint32(0)), np.asarray(f & CLEAR, np.uint32))
@@ -231,7 +232,7 @@ def _consts(x: HF) -> tuple[int, ...] | None:
         first = flat[0]
         out.add(int(first))
         other = flat != first
-        flat = flat[other] if other.any() else flat[:0]
+        flat = flat[other] if some(other) else flat[:0]
     return None if flat.size or len(out) > 8 else tuple(sorted(out))
 
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import every, some
 from checker.core import Op
 from checker.replay.facts import PENDING, Mask
 from checker.replay.machine import Machine
@@ -54,12 +55,11 @@ def _count(m: Machine) -> NDArray[np.int32]:
 def landed_value(m: Machine, reg: int, on: Mask | None) -> V:
     """What a register will hold: another step may continue from an accumulator in flight."""
     now = m.read(reg)
-    lanes = m.full(on)
     for one in reversed(_issues(m)):
         if one.marked.get(reg) is now:
             return one.real[reg]
         if reg in one.real:
-            now = _clear(now, one.real[reg], lanes & one.lanes)
+            now = _clear(now, one.real[reg], m.full(on) & one.lanes)
     return now
 
 
@@ -73,7 +73,7 @@ def _clear(v: V, real: V, lanes: Mask) -> V:
         return v
     same = (v.h == lane_hash(real).h).all(axis=0) & lanes & (
         np.asarray(v.f & PENDING) != 0)
-    if not same.any():
+    if not some(same):
         return v
     f = np.uint32(v.f) if isinstance(v.f, int) else v.f
     return Hash(v.h, np.where(same, f & np.uint32(0xFFFFFFFF ^ PENDING), f), v.w)
@@ -87,7 +87,8 @@ def _kept(v: V, real: V, lanes: Mask) -> bool:
         cuts = sorted({0, v.w, *_ends(v), *_ends(real)})
         return all(_kept(split(v, lo, hi - lo), split(real, lo, hi - lo), lanes)
                    for lo, hi in pairwise(cuts))
-    return bool(((lane_hash(v).h == lane_hash(real).h).all(axis=0) | ~lanes).all())
+    now, then = lane_hash(v).h, lane_hash(real).h
+    return now is then or every((now == then).all(axis=0) | ~lanes)
 
 
 def _ends(v: V) -> list[int]:
@@ -104,10 +105,11 @@ def issue(m: Machine, op: Op, on: Mask | None, reads: list[Read]) -> None:
     matrix = op.src[: op.attr.a.regs] if op.attr.a.source == "regs" else ()
     operands = {r: m.read(r) for r in matrix if isinstance(r, int)}
     one = Issue(lanes, np.zeros((m.B, m.T), dtype=np.int32), operands, reads=reads)
+    part = None if every(lanes) else lanes
     for d in op.dst:
         value = m.read(d)
         one.real[d] = value
-        one.marked[d] = m.regs[d] = _mark(value, None if lanes.all() else lanes)
+        one.marked[d] = m.regs[d] = _mark(value, part)
     _issues(m).append(one)
 
 
@@ -148,10 +150,11 @@ def wait(m: Machine, on: Mask | None, pending: int) -> None:
     owner = {reg: one for one in _issues(m) for reg in one.marked}  # the latest of each register
     for one in _issues(m):
         done = one.lanes & lanes & (one.group > 0) & (one.group <= count - pending)
-        if not done.any():
+        if not some(done):
             kept.append(one)
             continue
         rest = one.lanes & ~done
+        whole = not some(rest)
         held = one.operands | {r: v for r, v in one.real.items() if owner[r] is one}
         if not all(_kept(m.read(r), v, done) for r, v in held.items()):
             m.memory.premises.add("wgmma-serialized")
@@ -159,12 +162,12 @@ def wait(m: Machine, on: Mask | None, pending: int) -> None:
             now = m.regs[reg]
             if owner[reg] is not one and now is owner[reg].marked[reg]:
                 continue
-            if now is marked and not rest.any():
+            if now is marked and whole:
                 m.regs[reg] = one.real[reg]
             elif now is not None:
                 m.regs[reg] = _clear(now, one.real[reg], done)
         _end_reads(m, one, np.asarray(one.lanes.any(axis=1) & ~rest.any(axis=1)))
-        if rest.any():
+        if not whole:
             one.lanes = rest
             kept.append(one)
     m.extra["issues"] = kept

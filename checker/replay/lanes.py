@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import every, some
 from checker.core import FloatMode, Op, Program
 from checker.replay.facts import EXCH, Mask
 from checker.replay.integers import int_op
@@ -145,7 +146,7 @@ def _members(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
     Several groups of lanes may run one instruction, each with its own mask.
     """
     mask = m.known(values[0], on, "a member mask")
-    if (on is None or m.solo) and bool((mask == np.uint64((1 << m.width) - 1)).all()):
+    if (on is None or m.solo) and every(mask == np.uint64((1 << m.width) - 1)):
         return []
     here = m.full(on) & m.live
     lane = (m.lane_index % m.width).astype(np.uint64)
@@ -156,7 +157,7 @@ def _members(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
         other = np.minimum(m.warp_base + i, m.T - 1)
         theirs = np.take_along_axis(mask, np.broadcast_to(other, mask.shape), axis=1)
         bad = bad | ((mask & alive) >> np.uint64(i) & np.uint64(1) != 0) & (theirs != mask)
-    if bool((bad & here).any()):
+    if some(bad & here):
         m.report("member-mask", "the lanes that run this are not those that its member mask names")
     return []
 
@@ -182,8 +183,8 @@ def _redux(m: Machine, values: list[V], on: Mask | None, op: Op) -> list[V]:
     v = values[0]
     members = m.known(values[1], on, "a member mask")
     cut = m.full(on).reshape(m.B, m.warps, m.width)
-    if (cut.any(axis=2) & ~cut.all(axis=2)).any() or bool(
-            (members != np.uint64((1 << m.width) - 1)).any()):
+    if some(cut.any(axis=2) & ~cut.all(axis=2)) or some(
+            members != np.uint64((1 << m.width) - 1)):
         raise m.unsupported("redux", "a warp reduction over part of a warp is not modelled")
     kind, *mods = kind.split(".")
     if "abs" in mods:

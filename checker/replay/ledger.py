@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import some
 from checker.replay.hashing import U64
 
 __all__ = ["Ledger"]
@@ -61,14 +62,14 @@ class Ledger:
         if self.fresh:
             self._settle()
         if where is not None and where.shape == h.shape[1:]:
-            some = self.find(np.ascontiguousarray(h[:, where]))
-            if some is None:
+            there = self.find(np.ascontiguousarray(h[:, where]))
+            if there is None:
                 return None
             known, payload = np.zeros(where.shape, dtype=bool), np.zeros(
                 (self.payload, *where.shape), dtype=np.uint64)
-            known[where], payload[:, where] = some
+            known[where], payload[:, where] = there
             return known, payload
         at = np.minimum(np.searchsorted(self.rows[0], h[0]), self.rows.shape[1] - 1)
         found = self.rows[:, at]
         known = (found[0] == h[0]) & (found[1] == h[1])
-        return (known, found[2:]) if known.any() else None
+        return (known, found[2:]) if some(known) else None

@@ -16,6 +16,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import every, some
 from checker.cfg import Cfg
 from checker.core import Guard, Op, Program
 from checker.launch import Launch
@@ -147,14 +148,14 @@ class Machine:
             return bits
         _, f = hash_of(v)
         early = np.asarray((f & PENDING) != 0) & (True if mask is None else mask)
-        if early.any():
+        if some(early):
             self.memory.premises.add("wgmma-serialized")
         undef = np.asarray((f & UNDEF) != 0) & (True if mask is None else mask)
-        if undef.any():
+        if some(undef):
             self.report("undefined", f"a register that was never written reaches {what}")
             raise self.unsupported("undefined", f"a register that was never written reaches {what}")
         strange = np.asarray((f & OPQ) != 0) & (True if mask is None else mask)
-        if strange.any():
+        if some(strange):
             which = self.program.sites[min(self.memory.opaque_sites)].text
             raise self.unsupported("opaque", f"{what} comes out of an instruction that is not "
                                              f"modelled: {which}")
@@ -172,7 +173,7 @@ class Machine:
         if on is None:
             h, f = hash_of(p)
             undef = np.asarray((f & UNDEF) != 0) & (True if self.mask is None else self.mask)
-            if not undef.any() or pure():
+            if not some(undef) or pure():
                 return p
             self.report("undefined", "a predicate that was never written decides whether an "
                                      "operation runs")
@@ -181,10 +182,10 @@ class Machine:
             on = ~on
         if on.size == 1:
             return self.mask if on.flat[0] else EMPTY
-        if on.all():
+        if every(on):
             return self.mask
         on = on if self.mask is None else on & self.mask
-        return on if on.any() else EMPTY
+        return on if some(on) else EMPTY
 
     def strands(self, lanes: Mask) -> Mask:
         """Whether any lane of each strand is among these."""
@@ -240,7 +241,7 @@ class Machine:
 
     def push(self, pc: int, mask: Mask) -> None:
         """Make lanes ready at an operation."""
-        if mask.any():
+        if some(mask):
             self.ready.append(Fragment(pc, mask))
 
     def _must_yield(self, pc: int) -> bool:
@@ -249,8 +250,8 @@ class Machine:
 
     def set_mask(self, mask: Mask) -> None:
         """Make these lanes the active ones."""
-        self.mask = None if mask.all() else mask
-        self.solo = self.mask is None or not (self.live & ~mask).any()
+        self.mask = None if every(mask) else mask
+        self.solo = self.mask is None or not some(self.live & ~mask)
 
     def _run_fragment(self, fragment: Fragment) -> None:
         self.set_mask(fragment.mask)
@@ -315,7 +316,7 @@ class Machine:
         full = self.full(on)
         rest = self.full(self.mask) & ~full
         self._exit(full)
-        if not rest.any():
+        if not some(rest):
             return None
         self.set_mask(rest)
         return pc + 1
@@ -332,14 +333,14 @@ class Machine:
         full = self.full(on)
         go = (full & done) | (self.full(self.mask) & ~full)
         stay = full & ~done
-        if stay.any():
+        if some(stay):
             self.parked.append(((op.name, op), Fragment(pc, stay)))
-        if not go.any():
+        if not some(go):
             self._unblock()
             return None
         self.set_mask(go)
-        self.solo = self.solo and not stay.any()
-        if not stay.any():
+        self.solo = self.solo and not some(stay)
+        if not some(stay):
             return pc + 1
         self.push(pc + 1, go)
         self._unblock()
@@ -350,11 +351,11 @@ class Machine:
         woken = False
         for key, fragment in list(self.parked):
             release: Mask = self.extra["wakes"][key[0]](self, key[1], fragment)
-            if release.any():
+            if some(release):
                 woken = True
                 self.parked = [p for p in self.parked if p[1] is not fragment]
                 rest = fragment.mask & ~release
-                if rest.any():
+                if some(rest):
                     self.parked.append((key, Fragment(fragment.pc, rest)))
                 self.push(fragment.pc + 1, release)
         return woken

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from checker.arith import matrix as arith_matrix
 from checker.arith.formats import UnsupportedArithmetic
 from checker.arith.steps import StepModel, step_model
+from checker.arrays import every, some
 from checker.core import FloatMode, Fragment, MatrixOperand, Mma, Op, Program
 from checker.replay import descriptors, inflight, tensor
 from checker.replay import identities as ids
@@ -147,7 +148,7 @@ def inverse(fragment: Fragment, rows: int, cols: int) -> NDArray[np.int64]:
         found = np.full((rows, cols), -1, dtype=np.int64)
         place = np.arange(fragment.row.shape[1])[None, :] * lanes + np.arange(lanes)[:, None]
         found[fragment.row, fragment.col] = place
-        if (found < 0).any():
+        if some(found < 0):
             raise ValueError(f"{fragment!r} does not cover {rows}x{cols}")
         _INVERSE[known] = found
         _KEEP.append(fragment)
@@ -217,7 +218,7 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
         raise m.unsupported("mma", "a matrix step needs whole warps")
     if on is not None:
         cut = m.full(on).reshape(m.B, m.T // lanes, lanes)
-        if (cut.any(axis=2) & ~cut.all(axis=2)).any():
+        if some(cut.any(axis=2) & ~cut.all(axis=2)):
             raise m.unsupported("partial-warp", "a matrix step runs in part of its warps")
     na = attr.a.regs if attr.a.source == "regs" else 1
     nb = attr.b.regs if attr.b.source == "regs" else 1
@@ -235,7 +236,7 @@ def _registers(m: Machine, op: Op, attr: Mma, model: StepModel | None, values: l
         if scale is None:
             raise m.unsupported("data-dependent", "a matrix step's scale depends on data")
         at += 1
-        if not scale.all():
+        if not every(scale):
             opened = UNKNOWN
             acc = np.where(scale, acc[0], const_hash(np.zeros((1, 1, 1), dtype=np.uint64))), (
                 np.where(scale, np.uint32(acc[1]) if isinstance(acc[1], int) else acc[1],
@@ -372,11 +373,11 @@ class StepSum:
         self._model, self._part = model, part
         rows = None if za is None else za[..., part]
         cols = None if zb is None else zb[..., part, :]
-        self._both = None if rows is None or cols is None or not (
-            rows.any(axis=(0, 1, 2)) & cols.any(axis=(0, 1, 3))).any() else np.matmul(
+        self._both = None if rows is None or cols is None or not some(
+            rows.any(axis=(0, 1, 2)) & cols.any(axis=(0, 1, 3))) else np.matmul(
                 rows.astype(np.float32), cols.astype(np.float32))
         self.none = None if self._both is None else self._both == len(part)
-        self.zero = self.none is not None and bool(self.none.all())
+        self.zero = self.none is not None and every(self.none)
         shape = (*self._a.shape[1:-1], self._b.shape[-1])
         self.null = None if na is None and nb is None else np.broadcast_to(
             all_null(na, nb, part), shape)
@@ -398,9 +399,9 @@ def step_sums(model: StepModel, a: Prepared, b: Prepared) -> list[StepSum]:
 def operand_poison(a: Tile, b: Tile) -> Facts:
     """Undefined or unmodelled operands reach the rows and columns they belong to: as matrices."""
     out: Facts = 0
-    some = seen(a[1]) | seen(b[1])
+    found = seen(a[1]) | seen(b[1])
     for bit in (UNDEF, OPQ, PENDING, EXCH):
-        if not some & bit:
+        if not found & bit:
             continue
         fa, fb = a[1] & bit, b[1] & bit
         if isinstance(fa, int) and isinstance(fb, int):
@@ -408,7 +409,7 @@ def operand_poison(a: Tile, b: Tile) -> Facts:
             continue
         rows = np.asarray(np.broadcast_to(np.asarray(fa != 0), a[0].shape[1:]).any(axis=-1))
         cols = np.asarray(np.broadcast_to(np.asarray(fb != 0), b[0].shape[1:]).any(axis=-2))
-        if rows.any() or cols.any():
+        if some(rows) or some(cols):
             out = out | np.where(rows[..., :, None] | cols[..., None, :], np.uint32(bit),
                                  np.uint32(0))
     return out
@@ -492,7 +493,7 @@ def _known_bits(m: Machine, attr: Mma, model: StepModel, a: Tile, b: Tile,
         if isinstance(f, int):
             if not f & CONC:
                 return None
-        elif not ((f & CONC) != 0).all():
+        elif not every((f & CONC) != 0):
             return None
     if not m.domain.leaf_bits():
         return None

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from checker.arith.steps import StepModel, step_model
+from checker.arrays import some
 from checker.core import Fragment, Mma, Op, Program, Source
 from checker.replay.facts import POISON, seen
 from checker.replay.machine import Machine
@@ -172,7 +173,7 @@ def _usual(m: Machine, lanes: int) -> bool:
     if m.mask is None:
         return True
     cut = m.full(m.mask).reshape(m.B, m.T // lanes, lanes)
-    return not (cut.any(axis=2) & ~cut.all(axis=2)).any()
+    return not some(cut.any(axis=2) & ~cut.all(axis=2))
 
 
 def _groups(members: list[_Member], size: int) -> Iterator[list[_Member]]:
@@ -299,5 +300,5 @@ def _signless(model: StepModel, acc: Tile, steps: int) -> list[bool]:
     may = minus_zero(model, acc)
     if isinstance(may, int):
         return [not may] * steps
-    some = np.any(np.broadcast_to(may != 0, acc[0].shape[1:]).reshape(steps, -1), axis=1)
-    return [not x for x in np.asarray(some).tolist()]
+    signed = np.any(np.broadcast_to(may != 0, acc[0].shape[1:]).reshape(steps, -1), axis=1)
+    return [not x for x in np.asarray(signed).tolist()]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import every, some
 from checker.replay.facts import CONC, EXCH, MNZ, POISON, UNDEF, Mask, seen
 from checker.replay.hashing import TAG, U64, UNDEF_TAG, combine, key, mix
 from checker.replay.order import NOBODY, Codes, Order
@@ -66,12 +67,12 @@ class Cells:
 
     def was_written(self, block: Any, offset: Index, size: int, mask: Mask | None) -> bool:
         """Whether active lanes' bytes hold what was written since the start."""
-        if self.written is None or not self.written.any():
+        if self.written is None or not some(self.written):
             return False
         start = block * self.block_bytes + offset
         at = self._rows(start if mask is None else _settle(start, mask), size)
         hit = at.of(self.written, self.g).take(at.at, axis=0).any(axis=(0, -1))
-        return bool(hit.any() if mask is None else (hit & mask).any())
+        return some(hit if mask is None else hit & mask)
 
     # --- granularity ---------------------------------------------------------------------------
 
@@ -79,7 +80,7 @@ class Cells:
         """Split cells so that each has `granule` bytes."""
         if granule >= self.g:
             return
-        times, empty = self.g // granule, bool((self.f == UNDEF).all())
+        times, empty = self.g // granule, every(self.f == UNDEF)
         if not empty:
             self.h, self.f = finer(self.h, self.f, self.g, times)
         for name in ("written", "lines"):
@@ -139,7 +140,7 @@ class Cells:
             self._last = np.empty(self.h.shape[1], dtype=np.int32)
         number = np.arange(rows.at.size, dtype=np.int32)
         self._last[rows.at] = number  # only what was just written is read
-        return bool((self._last.take(rows.at) != number).any())
+        return some(self._last.take(rows.at) != number)
 
     def put(self, rows: Rows, h: Any, f: Any, who: Any, checked: bool = False) -> bool:
         """Write rows (n), contents (2, n, cells), checking order; whether no two disagree.
@@ -161,7 +162,7 @@ class Cells:
             rows.of(self.written, self.g)[rows.at] = True
         if self.lines is not None:
             rows.of(self.lines, self.g)[rows.at] = self.line
-        return not (twice and (view.take(rows.at, axis=1) != h).any())
+        return not (twice and some(view.take(rows.at, axis=1) != h))
 
     # --- access --------------------------------------------------------------------------------
 
@@ -182,7 +183,7 @@ class Cells:
         first = int(f.flat[0])
         cells: list[V]
         h = _columns(h, 1)
-        if f.size == 1 or (f == first).all():
+        if f.size == 1 or every(f == first):
             cells = [self.uniform(h[:, j], first) for j in range(each * count)]
         else:
             f = _columns(f, 0)
@@ -220,7 +221,7 @@ class Cells:
     def value(self, h: U64, f: NDArray[np.uint32]) -> V:
         """One cell of every lane as a value."""
         first = int(f.flat[0])
-        if (f == first).all():
+        if every(f == first):
             return self.uniform(h, first)
         return Hash(h, f, 8 * self.g)
 
@@ -256,8 +257,8 @@ class Cells:
         rows = self._rows(start, size)
         inner = rows.size // self.g
         h: Any = np.empty((2, len(pairs) // inner, len(start), inner), dtype=np.uint64)
-        every = {f if isinstance(f, int) else -1 for _, f in pairs}
-        f: Any = every.pop() if len(every) == 1 and -1 not in every else np.empty(
+        facts = {f if isinstance(f, int) else -1 for _, f in pairs}
+        f: Any = facts.pop() if len(facts) == 1 and -1 not in facts else np.empty(
             h.shape[1:], dtype=np.uint32)
         for j, (hj, fj) in enumerate(pairs):
             i, k = divmod(j, inner)
@@ -297,10 +298,10 @@ class Cells:
         np.minimum.at(low, of, byte)
         both = np.stack([lane, byte - low[of] // np.uint64(128) * np.uint64(128)]).reshape(2, 1, -1)
         mine = combine(key(f"lane's place, {size} bytes"), both)
-        every = np.zeros((2, 1, len(warps)), dtype=np.uint64)
+        total = np.zeros((2, 1, len(warps)), dtype=np.uint64)
         for word in range(2):
-            np.add.at(every[word, 0], of, mine[word, 0])
-        return combine(key("lane in its store"), mine, every[..., of])
+            np.add.at(total[word, 0], of, mine[word, 0])
+        return combine(key("lane in its store"), mine, total[..., of])
 
     def _conflict(self, rows: Rows, h: Any, f: Any, warp: Any, place: Any) -> None:
         """Lanes write different trees to one cell.
@@ -325,7 +326,7 @@ class Cells:
         np.maximum.at(high, group, warp.astype(np.int64))
         exchanged = np.zeros(len(cells), dtype=bool)
         exchanged[group[(f & EXCH) != 0]] = True
-        if (low != high)[hit].any() or not exchanged[hit].all():
+        if some((low != high)[hit]) or not every(exchanged[hit]):
             self.report("write-conflict", f"threads write different values to one byte of "
                                           f"{self.name} in one instruction: which one stays is "
                                           "undefined")
@@ -369,18 +370,18 @@ class Cells:
         """
         assert self.watch is not None
         apart = self.watch.unordered_writes(rows, who)
-        if apart is not None and (apart & self._differs(rows, h)).any():
+        if apart is not None and some(apart & self._differs(rows, h)):
             self.report("race-write", f"two threads write different values to one byte of "
                                       f"{self.name} with no barrier in between")
         bad = self.watch.unordered_reads(rows, who)
         if bad is not None:
             bad &= self._differs(rows, h)
-            if self.in_turn and bad.any():
+            if self.in_turn and some(bad):
                 near = self.watch.read_in_warp(rows, who)
-                if (bad & near).any():
+                if some(bad & near):
                     self.report("warp-order", "")
                 bad &= ~near
-            if bad.any():
+            if some(bad):
                 self.watch.race(rows, bad, who[:, None])
                 self.report("race-overwrite",
                             f"{self.name} is overwritten while another thread may still "
@@ -404,7 +405,7 @@ class Cells:
         """Atomics of a kind come in any order after what others wrote; nothing may race."""
         if self.watch is None:
             return
-        if self.watch.before_atomic(rows, who, kind).any():
+        if some(self.watch.before_atomic(rows, who, kind)):
             self.report("race-write", f"{self.name} is updated by an atomic while another thread's "
                                       "write, or atomic of another kind, is not ordered before it")
         if self.watch.unordered_reads(rows, who) is not None:

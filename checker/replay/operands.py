@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from checker.arrays import every, some
 from checker.core import FloatMode
 from checker.replay.facts import (
     CONC,
@@ -75,7 +76,7 @@ def is_const(x: HF, bits: int) -> Any:
     if known is False:
         return False
     found = known & (x[0][1] == np.uint64(bits))
-    return found if found.any() else False
+    return found if some(found) else False
 
 
 def may_be_minus_zero(x: HF, width: int) -> Facts:
@@ -90,9 +91,9 @@ def may_be_minus_zero(x: HF, width: int) -> Facts:
 def nonnegative(x: HF, width: int) -> Facts:
     """The NONNEG fact with known lanes looked at."""
     f = x[1]
-    some = seen(f)
-    if not some & CONC:
-        return f & NONNEG if some & NONNEG else 0
+    found = seen(f)
+    if not found & CONC:
+        return f & NONNEG if found & NONNEG else 0
     known = np.asarray((f & CONC) != 0)
     clear = (x[0][1] >> np.uint64(width - 1)) == 0
     return np.where(known & clear, np.uint32(NONNEG), np.uint32(0)) | (f & np.uint32(NONNEG))
@@ -104,7 +105,7 @@ def never_subnormal(x: HF, width: int) -> bool:
     if isinstance(f, int) and not f & CONC:
         return bool(f & NOSUB)
     zero = (x[0][1] & np.uint64((1 << (width - 1)) - 1)) == 0
-    return bool((((f & NOSUB) != 0) | (((f & CONC) != 0) & zero)).all())
+    return every(((f & NOSUB) != 0) | (((f & CONC) != 0) & zero))
 
 
 def one(type_name: str) -> Conc:

@@ -15,6 +15,8 @@ from weakref import WeakMethod
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import every, some
+
 __all__ = ["NOBODY", "STRANGERS", "Codes", "Order"]
 
 NOBODY, STRANGERS = 0, -1  # strand s: s + 1; warp w: -2 w - 2; block b: -2 b - 3
@@ -86,8 +88,8 @@ class Order:
     def settled(self, seq: Any, inside: bool) -> bool:
         """Whether all these events are from before a barrier of all warps (`inside` one block)."""
         if inside:
-            return self.strands == 1 or bool((seq <= self.floor).all())
-        return not seq.any()
+            return self.strands == 1 or every(seq <= self.floor)
+        return not some(seq)
 
     def knows(self, me: Codes, other: Codes, seq: Any) -> NDArray[np.bool_]:
         """Whether strands or whole warps `me` may rely on events `seq` of `other`."""
@@ -95,7 +97,7 @@ class Order:
         inside, at = self.block(other) == block, block - self.first
         out = (other == NOBODY) | ((other == me) & (me > 0)) | (inside & (seq <= self.floors[at]))
         out |= (self.warp(other) == self.warp(me)) & (seq <= self.warp_floors[at])
-        if len(self.rows) > 1 and not out.all():
+        if len(self.rows) > 1 and not every(out):
             left = np.nonzero(~out & inside)
             out[left] = self._by_rows(*(np.broadcast_to(x, out.shape)[left]
                                         for x in (me, other, seq)))
@@ -125,8 +127,8 @@ class Order:
     def barrier(self, members: NDArray[np.bool_] | None) -> None:
         """Join the strands of each block that meet (members (blocks, strands); None: all)."""
         whole = np.asarray(members.all(axis=1) if members is not None else [True] * self.blocks)
-        if whole.any():
-            if not whole.all():
+        if some(whole):
+            if not every(whole):
                 self._learn()
             self.floors[whole] = self.warp_floors[whole] = self.now
             self.row_of[whole], self.floor = 0, int(self.floors.min())
@@ -142,7 +144,7 @@ class Order:
             self.barrier(None)
             return
         cut = self.row_of.reshape(self.blocks, -1, self.group)
-        if (cut != cut[..., :1]).any():
+        if some(cut != cut[..., :1]):
             warp = np.arange(self.strands) // self.group
             self.meet(np.arange(self.blocks).reshape(-1, 1) * self.strands + warp)
             return

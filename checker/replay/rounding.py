@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.arith.steps import StepModel
+from checker.arrays import every, some
 from checker.core import Conv
 from checker.replay import identities as ids
 from checker.replay.facts import CONC, HF, MNZ, NULL, POISON, Facts, memo, seen
@@ -80,7 +81,7 @@ def _elements(model: StepModel, tile: Tile, type_name: str, signless: bool) -> t
         return out, None
     bits = h[1] & _magnitude(type_name) if signless else h[1]
     zero = (np.asarray(f & CONC) != 0) & (bits == 0)
-    if not zero.any():
+    if not some(zero):
         return out, None
     np.copyto(out, _ZERO_WORD, where=zero)
     return out, zero
@@ -109,7 +110,7 @@ def _null_elements(tile: Tile, type_name: str) -> Any:
         return None
     null = (np.asarray(f & NULL) != 0) | (
         (np.asarray(f & CONC) != 0) & (h[1] & _magnitude(type_name) == 0))
-    return np.broadcast_to(null, h.shape[1:]) if null.any() else None
+    return np.broadcast_to(null, h.shape[1:]) if some(null) else None
 
 
 def all_null(a: Any, b: Any, part: list[int]) -> NDArray[np.bool_]:
@@ -144,7 +145,7 @@ def opened_step(model: StepModel, acc: tuple[U64, Facts], known: Opened | None, 
     """
     may = minus_zero(model, acc)
     out, skipped = _plain_step(model, acc, may, total, none)
-    if known is None and (null is None or not null.any()):
+    if known is None and (null is None or not some(null)):
         return out, None
     here = _NOWHERE if null is None else null
     lanes, inner, z, last = known or (_NOWHERE, acc, acc[0], None)
@@ -153,7 +154,7 @@ def opened_step(model: StepModel, acc: tuple[U64, Facts], known: Opened | None, 
         if skipped is not None:
             after = _also(after, lanes & skipped, inner, z)
         move = lanes & ~here
-        if move.any():
+        if some(move):
             start = choose(lanes, inner, acc)
             bare = _plain_step(model, start, minus_zero(model, start), total, none)[0]
             move = move & (np.asarray(bare[1] & MNZ) == 0)
@@ -165,19 +166,19 @@ def opened_step(model: StepModel, acc: tuple[U64, Facts], known: Opened | None, 
         if none is not None:
             still = still & ~none
         twice = _NOWHERE if last is None else still & last[0] & (last[1] == total).all(axis=0)
-        if twice.any():
+        if some(twice):
             out, still = choose(twice, acc, out), still & ~twice
         fresh = still & ~lanes
-        if fresh.any():
+        if some(fresh):
             out, what = _first_null(acc, total, np.broadcast_to(fresh, total.shape[1:]), out)
             after = _also(after, fresh, acc, what)
         same = still & lanes
-        if same.any():
+        if some(same):
             again = _same_null(np.broadcast_to(same, total.shape[1:]), z, total)
             out = choose(again, acc, out)
             after = _also(after, again, inner, z)
             twice = twice | (same & ~again)
-        if twice.any():
+        if some(twice):
             after = (*(after or (_NOWHERE, acc, acc[0]))[:3], (twice, total))
     return out, after
 
@@ -215,7 +216,7 @@ def _same_null(lanes: NDArray[np.bool_], z: U64, total: U64) -> NDArray[np.bool_
 
 def _also(known: Opened | None, lanes: NDArray[np.bool_], inner: HF, z: U64) -> Opened | None:
     """More lanes that hold a null."""
-    if not lanes.any():
+    if not some(lanes):
         return known
     if known is None:
         return lanes, inner, z, None
@@ -246,7 +247,7 @@ def _kept(model: StepModel, acc: tuple[U64, Facts], may: Facts) -> NDArray[np.bo
 
 def unmoved_by_zeros(model: StepModel, acc: HF) -> bool:
     """Whether a step whose products are all +0 * +0 leaves every accumulator as it is."""
-    return bool(_kept(model, acc, minus_zero(model, acc)).all())
+    return every(_kept(model, acc, minus_zero(model, acc)))
 
 
 def _plain_step(model: StepModel, acc: tuple[U64, Facts], may: Facts, total: U64, none: Any
@@ -257,7 +258,7 @@ def _plain_step(model: StepModel, acc: tuple[U64, Facts], may: Facts, total: U64
     facts: Facts = may
     if none is not None:
         skip = none & _kept(model, acc, may)
-        if skip.any():
+        if some(skip):
             out = np.where(skip, h, out)
             facts = np.where(skip, np.uint32(f) if isinstance(f, int) else f,
                              np.uint32(may) if isinstance(may, int) else may)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from checker.arrays import some
 from checker.core import FloatMode, Program
 from checker.launch import Buffer, Launch
 from checker.replay.arithmetic import fma, multiply
@@ -74,7 +75,7 @@ class Scales:
             old = flip(old + form_key(minus)) - form_key(name)
             inner, negative = np.where(here, old, inner), negative | here
         h, facts = push_form((inner + total, 0), name, low)
-        if not negative.any():
+        if not some(negative):
             return h, facts
         return choose(negative, (flip(h), low | form_id(minus) << FORM_SHIFT), (h, facts))
 
@@ -89,7 +90,7 @@ class Scales:
             return out, False
         (pure_a, sum_a), (pure_b, sum_b) = self._pure(mode, a), self._pure(mode, b)
         exact = pure_a | pure_b
-        if not exact.any():
+        if not some(exact):
             return out, False
         for x in (a, b):
             for bits in _OWN:
@@ -97,7 +98,7 @@ class Scales:
         low = poison(a[1], b[1]) | MNZ
         made = choose(pure_b, self._scaled(mode, a, sum_b, low), self._scaled(mode, b, sum_a, low))
         both = pure_a & pure_b
-        if both.any():
+        if some(both):
             joined = push_form((sum_a + sum_b, 0), f"scales {mode_key(mode)}", low)
             made = choose(both, joined, made)
         return choose(exact, made, out), exact
@@ -106,7 +107,7 @@ class Scales:
         """a * b + c, rounded once; the product is a multiset of factors as in `multiply`."""
         out = fma(mode, a, b, c)
         product, exact = self._product(mode, a, b)
-        if exact is False or not exact.any():
+        if exact is False or not some(exact):
             return out
         made: HF = (combine(key(f"fexactadd {mode_key(mode)}"), product[0], c[0]),
                     poison(a[1], b[1], c[1]) | MNZ)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.arrays import some
 from checker.core import OPS, Op
 from checker.replay.facts import POISON
 from checker.replay.integers import select
@@ -134,7 +135,7 @@ def _decided(p: V) -> dict[bool, V]:
     One that nobody wrote, or that is still under way, may be another at each use: it stays a tree.
     """
     _, f = hash_of(p)
-    if (np.asarray(f) & POISON).any():
+    if some(np.asarray(f) & POISON):
         return {True: p, False: p}
     return {truth: Conc(np.array([[truth]], dtype=np.uint64), 1) for truth in (True, False)}
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from checker.arrays import some
 from checker.replay.bitwise import partwise, shift_left
 from checker.replay.facts import (
     CONC,
@@ -69,7 +70,7 @@ def magnitude_bound(w: int, h: U64, f: Facts) -> int | None:
             found = max(found, int(form_name(inner)[len(_WITHIN):]))
         elif isinstance(f, int):
             return found if f & CONC else None
-        elif (((f & CONC) == 0) & (f >> FORM_SHIFT == number)).any():
+        elif some(((f & CONC) == 0) & (f >> FORM_SHIFT == number)):
             return None
     return found
 
@@ -135,7 +136,7 @@ def _zero_lanes_add(a: V, b: V) -> list[tuple[Any, V]]:
         known = conc_mask(f)
         if known is not False:
             zero = np.asarray(known & (h[1] == 0))
-            if zero.any():
+            if some(zero):
                 out.append((zero, other))
     return out
 
@@ -180,11 +181,11 @@ def _popc(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
         return None
     counts = [int_op("zext", (1, 32), [part], mask, 32) if part.w == 1
               else int_op("popc", part.w, [part], mask, 32) for part in v.parts]
-    some = [~np.asarray(_known_to_be(0, c)) for c in counts]
-    alone = np.asarray(sum(s.astype(np.int64) for s in some) == 1)
+    others = [~np.asarray(_known_to_be(0, c)) for c in counts]
+    alone = np.asarray(sum(s.astype(np.int64) for s in others) == 1)
     total: V = isum(32, [(1, c) for c in counts])
-    if alone.any():  # a sum of one is no sum
-        for count, here in zip(counts, some, strict=True):
+    if some(alone):  # a sum of one is no sum
+        for count, here in zip(counts, others, strict=True):
             total = merge(alone & here, count, total)
     return total
 

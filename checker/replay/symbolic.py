@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from checker.arrays import every, some
 from checker.replay import identities as ids
 from checker.replay.facts import CONC, MNZ, POISON, Facts, Mask, conc_mask, facts_where, seen
 from checker.replay.hashing import combine_all, const_hash, key, symmetric
@@ -83,7 +84,7 @@ def _known_zero(v: V) -> Any:
     """Lanes that are known to be zero: False or a mask."""
     h, f = hash_of(v)
     zero = np.asarray(conc_mask(f)) & (h[1] == 0)
-    return zero if zero.any() else False
+    return zero if some(zero) else False
 
 
 def opaque(name: str, attr: Any, values: list[V], width: int) -> V:
@@ -117,12 +118,12 @@ def uniform(v: V, mask: Mask | None) -> int | None:
     if bits is None:
         return None
     first = int(bits.flat[0])
-    if bits.size == 1 or (bits == first).all():
+    if bits.size == 1 or every(bits == first):
         return first
     if mask is not None:
         active = np.broadcast_to(bits, np.broadcast_shapes(bits.shape, mask.shape))[
             np.broadcast_to(mask, np.broadcast_shapes(bits.shape, mask.shape))]
-        if active.size and (active == active[0]).all():
+        if active.size and every(active == active[0]):
             return int(active[0])
     return None
 
@@ -170,7 +171,7 @@ def icmp(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
     h, f = ids.compare(attr, x, y, integer=True)
     out = Hash(h, f, 1)
     known = np.asarray(conc_mask(x[1])) & np.asarray(conc_mask(y[1]))
-    if known.any():
+    if some(known):
         out = with_known(out, known, BITS["icmp"](x[0][1], y[0][1], attr))
     return out
 
@@ -208,7 +209,7 @@ def _bit_test(cond: str, v: V, other: V, mask: Mask | None) -> V | None:
 def _one_value(a: V, b: V) -> bool:
     """Tell whether two values are one in every lane, with all that is known of them."""
     (h, f), (g, e) = hash_of(a), hash_of(b)
-    return h.shape == g.shape and bool((h == g).all()) and np.array_equal(f, e)
+    return h.shape == g.shape and every(h == g) and np.array_equal(f, e)
 
 
 def _bit_choice(c: V, x: V, y: V, mask: Mask | None) -> V | None:
@@ -232,7 +233,7 @@ def _minmax_int(name: str) -> Callable[..., V | None]:
         out = opaque(name, attr, values, w)
         (a, _), (b, f) = map(hash_of, values)
         same = (a == b).all(axis=0)
-        return merge(same, tainted(values[0], f), out) if same.any() else out
+        return merge(same, tainted(values[0], f), out) if some(same) else out
 
     return run
 

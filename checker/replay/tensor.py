@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from checker.arith.steps import step_model
 from checker.arith.tensor import resolve
+from checker.arrays import every, some
 from checker.core import Fragment, MatrixOperand, Mma, Op, Program, TensorMemory
 from checker.replay import descriptors
 from checker.replay.access import store_to
@@ -88,7 +89,7 @@ def _alloc(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     for block in np.nonzero(full.any(axis=1))[0]:
         thread = int(full[block].argmax())
         n = int(count[block, thread])
-        at = next((c for c in range(0, _COLUMNS, n) if not used[block, c : c + n].any()), None)
+        at = next((c for c in range(0, _COLUMNS, n) if not some(used[block, c : c + n])), None)
         if at is None or n > _COLUMNS:
             raise m.unsupported("tensor-memory", "tensor memory is exhausted")
         used[block, at : at + n] = True
@@ -127,9 +128,9 @@ def _offsets(m: Machine, attr: TensorMemory, values: list[V], on: Mask | None
         raise m.unsupported("tensor-memory",
                             f"tcgen05 moves of shape {attr.shape} are not modelled")
     full = m.full(on)
-    if ((row // 32 != m.lane_index // m.width % 4) & full).any():
+    if some((row // 32 != m.lane_index // m.width % 4) & full):
         m.report("tensor-memory", "a warp reaches tensor memory lanes of another warp")
-    if ((row >= _LANES) & full).any() or ((col + attr.num > _COLUMNS) & full).any():
+    if some((row >= _LANES) & full) or some((col + attr.num > _COLUMNS) & full):
         raise m.unsupported("out-of-bounds", "an access outside tensor memory")
     return (np.where(full, row * _COLUMNS + col, 0)) * 4, taken
 
@@ -189,7 +190,7 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     assert watch is not None
     for move in m.extra.get("moves", []):
         done = full[move.block, move.thread]
-        if "wait_" + move.action != op.attr.action or not done.any():
+        if "wait_" + move.action != op.attr.action or not some(done):
             kept.append(move)
             continue
         rows, who = move.rows.some(np.s_[:, done]), m.who[move.block, move.thread][done]
@@ -199,7 +200,7 @@ def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
             watch.wrote(rows.flat(), np.tile(who, len(rows.at)))
         else:
             watch.read(rows.flat(), np.tile(who, len(rows.at)))
-        if not done.all():
+        if not every(done):
             kept.append(_Move(move.action, move.rows.some(np.s_[:, ~done]), move.block[~done],
                               move.thread[~done], move.number))
     m.extra["moves"] = kept
@@ -240,7 +241,7 @@ def mma(m: Machine, op: Op, values: list[V], on: Mask | None, _model: Any) -> No
     _set_pending(cells, b, offset, False)
     keep = (words[3] != 0).reshape(-1, 1)
     zero = const_hash(np.zeros((1, 1), dtype=np.uint64))
-    old = hash_of(cells.load(where, offset, 32, keep, who, 4)) if keep.any() else (zero, CONC)
+    old = hash_of(cells.load(where, offset, 32, keep, who, 4)) if some(keep) else (zero, CONC)
     h = np.where(keep, old[0], zero)
     f = _plain(np.where(keep, np.asarray(old[1], dtype=np.uint32), np.uint32(CONC)))
     full = np.broadcast_to(h, (2, len(b), count)).transpose(0, 2, 1).reshape(2, count, len(b), 1)
@@ -273,7 +274,7 @@ def _set_pending(cells: Cells, b: Any, offset: NDArray[np.int64], value: bool) -
 
 def _plain(f: NDArray[np.uint32]) -> Facts:
     first = int(f.flat[0])
-    return first if (f == first).all() else f
+    return first if every(f == first) else f
 
 
 _FRAGMENTS: dict[tuple[int, int], Fragment] = {}
@@ -296,7 +297,7 @@ def _matrix_offset(m: Machine, attr: Mma, address: NDArray[Any]) -> NDArray[np.i
     col = np.arange(attr.n).reshape(1, -1)
     at = address.astype(np.int64).reshape(-1, 1, 1)
     lane, column = (at >> 16) + row, (at & 0xFFFF) + col
-    if (lane >= _LANES).any() or (column >= _COLUMNS).any():
+    if some(lane >= _LANES) or some(column >= _COLUMNS):
         raise m.unsupported("out-of-bounds", "a matrix step reaches outside tensor memory")
     return np.asarray((lane * _COLUMNS + column).reshape(len(address), -1) * 4)
 

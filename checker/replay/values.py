@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import every, some
 from checker.replay.facts import (
     CONC,
     HF,
@@ -104,7 +105,7 @@ WHOLES = Ledger(1)  # facts of values that were cut, by their hash: for when the
 
 def _remember_whole(v: Hash) -> None:
     telling = np.asarray((v.f ^ MNZ) & ~np.uint32(POISON | CONC)) != 0
-    if telling.any():
+    if some(telling):
         WHOLES.record(v.h, [v.f & ~np.uint32(POISON)], telling & (np.asarray(v.f & CONC) == 0))
 
 
@@ -136,9 +137,9 @@ def undefined(width: int) -> Hash:
 def bits_of(v: V, mask: Mask | None) -> NDArray[Any] | None:
     """The bits if they are known in every active lane, else None."""
     if isinstance(v, Conc):
-        if v.defined is None or (mask is not None and not (mask & ~v.defined).any()):
+        if v.defined is None or (mask is not None and not some(mask & ~v.defined)):
             return v.bits
-        if mask is None and v.defined.all():
+        if mask is None and every(v.defined):
             v.defined = None
             return v.bits
         return None
@@ -146,7 +147,7 @@ def bits_of(v: V, mask: Mask | None) -> NDArray[Any] | None:
         if isinstance(v.f, int):
             return _as_bits(v.h[1], v.w) if v.f & CONC else None
         known = (v.f & CONC) != 0
-        if known.all() if mask is None else not (mask & ~known).any():
+        if every(known) if mask is None else not some(mask & ~known):
             return _as_bits(v.h[1], v.w)
         return None
     out: NDArray[Any] | None = None
@@ -259,22 +260,22 @@ def _join(v: Pack) -> Hash | Conc:
     if widths == [16, 16] and known[0] is not False:
         (h0, _), (h1, f1) = pairs
         wide = known[0] & (h0[1] == 0) & ~np.asarray(known[1])
-        if wide.any():
+        if some(wide):
             hw, fw = push_form((h1, f1), WIDE_BF16, f1 & (POISON | MNZ))
             h, f = np.where(wide, hw, h), facts_where(wide, fw, f)
-    every = known[0]
+    all_known = known[0]
     for k in known[1:]:
-        every = every & k
-    if whole <= 64 and np.any(every):
+        all_known = all_known & k
+    if whole <= 64 and np.any(all_known):
         bits: Any = np.uint64(0)
         lo = 0
         for (ph, _), w in zip(pairs, widths, strict=True):
             bits = bits | (ph[1] & np.uint64(ones(w))) << np.uint64(lo)
             lo += w
-        if every is True or (isinstance(every, np.ndarray) and every.all()):
+        if all_known is True or (isinstance(all_known, np.ndarray) and every(all_known)):
             return Conc(bits, whole)
-        h = np.where(every, const_hash(bits), h)
-        f = facts_where(every, CONC, f)
+        h = np.where(all_known, const_hash(bits), h)
+        f = facts_where(all_known, CONC, f)
     return Hash(h, f, whole)
 
 
@@ -292,7 +293,7 @@ def _rejoin(pairs: list[tuple[U64, Facts]], widths: list[int], whole: int, known
         equal = (h - extract_offset(lo, w, whole)) == candidate
         same = same & equal[0] & equal[1] & ~np.asarray(k)
         lo += w
-    if not same.any():
+    if not some(same):
         return generic, f
     found = WHOLES.find(candidate)
     if found is not None:
@@ -324,7 +325,7 @@ def split(v: V, lo: int, w: int) -> V:
         return Hash(v.h + off, (v.f & POISON) | MNZ, w, (v, lo))
     known = (v.f & CONC) != 0
     h = v.h + off
-    if known.any():
+    if some(known):
         bits = (v.h[1] >> np.uint64(lo)) & np.uint64(ones(w))
         h = np.where(known, const_hash(bits), h)
     f = np.where(known, np.uint32(CONC), (v.f & POISON) | MNZ)
@@ -370,7 +371,7 @@ def merge(mask: Mask, new: V, old: V | None) -> V:
         defined = np.where(mask, True if new.defined is None else new.defined,
                            True if old.defined is None else old.defined)
         return Conc(np.where(mask, new.bits, old.bits), new.w,
-                    None if defined.all() else defined)
+                    None if every(defined) else defined)
     if isinstance(new, Pack) or isinstance(old, Pack):
         return _merge_parts(mask, new, old)
     (hn, fn), (ho, fo) = hash_of(new), hash_of(old)

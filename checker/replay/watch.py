@@ -15,6 +15,7 @@ from weakref import WeakMethod
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import some
 from checker.replay.order import STRANGERS, Codes, Order
 
 __all__ = ["Index", "Rows", "Watch"]
@@ -132,15 +133,15 @@ class Watch:
         if self.order.settled(seq, self.inside):
             return None
         bad = ~self.order.knows(who[:, None], rows.taken(others, self.g), seq)
-        return bad if bad.any() else None
+        return bad if some(bad) else None
 
     def on_its_way(self, rows: Rows) -> bool:
         """Whether an asynchronous copy to one of these cells has not been waited for."""
-        return self.copying and bool(rows.taken(self.pending, self.g).any())
+        return self.copying and some(rows.taken(self.pending, self.g))
 
     def being_read(self, rows: Rows) -> bool:
         """Whether an asynchronous step may still read one of these cells."""
-        return self.reading is not None and bool(rows.taken(self.reading, self.g).any())
+        return self.reading is not None and some(rows.taken(self.reading, self.g))
 
     # --- what happens --------------------------------------------------------------------------
 
@@ -276,13 +277,13 @@ class Watch:
             if not self.order.settled(seq, self.inside):
                 lost = ~self.order.knows(who, old, seq)
         latest[at], now[at] = one.seq, who
-        if old is not None and lost is not None and lost.any():
+        if old is not None and lost is not None and some(lost):
             row, cell = np.nonzero(lost)
             self._add(now, at[row], cell, old[row, cell])
         if one.only or one.distinct:
             return
         again = now[at] != who  # several of this access reach one cell
-        if again.any():
+        if some(again):
             row, cell = np.nonzero(again)
             self._add(now, at[row], cell, np.broadcast_to(who, again.shape)[row, cell])
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.arrays import every, is_number, some
 from checker.core import FloatMode
-from checker.tree.arrays import every, is_number, some
 from checker.tree.hashing import Hash
 from checker.tree.logic import Logic
 from checker.tree.nodes import Node, parameter_name

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.arrays import greatest, places
+from checker.arrays import greatest, places
 
 __all__ = ["Contexts", "each_once"]
 

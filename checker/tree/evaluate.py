@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.arrays import every, greatest, is_number, some
+from checker.arrays import every, greatest, is_number, some
 from checker.tree.hashing import Hash, finish, hash_ints, key, mix, ordered
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import (

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from checker.arrays import every, places, some
 from checker.tree import evaluate
-from checker.tree.arrays import every, places, some
 from checker.tree.chains import one_steps
 from checker.tree.contexts import each_once
 from checker.tree.groups import Groups, groups_of

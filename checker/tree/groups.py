@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.arrays import every, some
+from checker.arrays import every, some
 from checker.tree.evaluate import options, parts
 from checker.tree.nodes import LOW_BITS, Node
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import xxhash
 from numpy import add, bitwise_xor, multiply, right_shift
 
-from checker.tree.arrays import every, some
+from checker.arrays import every, some
 
 __all__ = [
     "MANY", "Hash", "agree", "collapse", "finish", "hash_ints", "hex_of", "in_blocks", "key",

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from checker.tree.arrays import every, greatest, some
+from checker.arrays import every, greatest, some
 from checker.tree.nodes import Forest, Node
 from checker.tree.poly import Poly, TooLarge, constant
 from checker.tree.values import Value, Values, unsigned

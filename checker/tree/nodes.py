@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from checker.tree.arrays import every, some
+from checker.arrays import every, some
 from checker.tree.hashing import (
     MANY,
     Hash,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.arrays import every, greatest, least
+from checker.arrays import every, greatest, least
 
 if TYPE_CHECKING:
     from checker.tree.nodes import Node

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from checker.arrays import every
 from checker.tree import evaluate
-from checker.tree.arrays import every
 from checker.tree.contexts import Contexts, each_once
 from checker.tree.hashing import Hash, agree, collapse, key
 from checker.tree.logic import Logic

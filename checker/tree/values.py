@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.arrays import every, places, some
+from checker.arrays import every, places, some
 from checker.tree.nodes import Forest, Node, parameter_name
 from checker.tree.poly import Coef, Poly, TooLarge, constant, is_zero, settle
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from checker.tree.arrays import some
+from checker.arrays import some
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.arrays import every, is_number, some
+from checker.arrays import every, is_number, some
 from checker.tree.evaluate import MAX_SHARED
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node, parameter_name

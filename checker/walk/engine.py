@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from checker.arrays import some
 from checker.core import OPS, Const, Op, Program
-from checker.tree.arrays import some
 from checker.tree.logic import Logic, conjuncts, size_of
 from checker.tree.nodes import UNFOUNDED_BIT, Forest, Node
 from checker.tree.poly import Poly, TooLarge, constant

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.arrays import every, greatest
 from checker.core import Op
-from checker.tree.arrays import every, greatest
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import LOW_BITS, Node
 

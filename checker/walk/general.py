@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.arrays import every
+from checker.arrays import every
 from checker.tree.folds import moved_fold
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import SELECT_BIT, UNFOUNDED, UNFOUNDED_BIT, Node

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.arrays import places, some
+from checker.arrays import places, some
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly
 from checker.tree.result import Slot

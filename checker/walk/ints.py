@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.arrays import every, greatest, is_number, some
+from checker.arrays import every, greatest, is_number, some
 from checker.tree.logic import Logic, size_of
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, TooLarge, constant, settle

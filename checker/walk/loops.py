@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.arrays import greatest
+from checker.arrays import greatest
 from checker.tree.folds import Fold, fold_of, make_folds
 from checker.tree.hashing import hash_ints, key, kinds
 from checker.tree.logic import conjuncts

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.arith.steps import StepModel, step_model
+from checker.arrays import every, greatest, some
 from checker.core import FloatMode, Fragment, MatrixOperand, Mma, Op
-from checker.tree.arrays import every, greatest, some
 from checker.tree.contexts import each_once
 from checker.tree.nodes import Node
 from checker.tree.values import Value

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.arrays import every, greatest, is_number, places, some
 from checker.core import GENERIC_LOCAL, GENERIC_PARAM, GENERIC_SHARED, MODULE_BASE, Op
-from checker.tree.arrays import every, greatest, is_number, places, some
 from checker.tree.evaluate import moves_with
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node

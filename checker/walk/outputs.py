@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.arrays import places, some
+from checker.arrays import places, some
 from checker.tree.contexts import Contexts
 from checker.tree.evaluate import Conflict, bounds_of, shows_sharing, split
 from checker.tree.hashing import Hash, hex_of, key, kinds, mix, ordered

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from checker.arrays import places
 from checker.collector import collector_paused
 from checker.core import Program
 from checker.results import Opaque, Reason
-from checker.tree.arrays import places
 from checker.tree.contexts import each_once
 from checker.tree.evaluate import decided, options, parts
 from checker.tree.nodes import LOW_BITS, Forest, Fuel, Node

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checker.tree.arrays import every, greatest, places, some
+from checker.arrays import every, greatest, places, some
 from checker.tree.contexts import each_once
 from checker.tree.hashing import key
 from checker.tree.logic import Logic

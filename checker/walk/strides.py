@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from checker.tree.arrays import every
+from checker.arrays import every
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly, TooLarge

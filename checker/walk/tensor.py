@@ -18,8 +18,8 @@ import numpy as np
 
 from checker.arith.steps import step_model
 from checker.arith.tensor import resolve
+from checker.arrays import every, greatest, least, places, some
 from checker.core import Const, Mma, Op, Program, TensorMemory
-from checker.tree.arrays import every, greatest, least, places, some
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.walk.state import GiveUp, State

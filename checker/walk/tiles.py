@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checker.arrays import every, places, some
 from checker.core import GENERIC_PARAM, OPS, BulkCopy, Op
-from checker.tree.arrays import every, places, some
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import Node
 from checker.tree.poly import Poly, constant

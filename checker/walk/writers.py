@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checker.tree.arrays import some
+from checker.arrays import some
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import LOW_BITS, Node
 from checker.tree.poly import Poly
