@@ -9,7 +9,8 @@ remembered for a while.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,12 +106,7 @@ def pop_forms(x: HF, prefix: str) -> list[tuple[str, Mask, HF]]:
     """For each constructor whose name starts so: its name, its lanes, what it wraps there."""
     h, f = x
     out: list[tuple[str, Mask, HF]] = []
-    if not has_forms(f):
-        return out
-    found: dict[str, list[int]] = {}
-    for form in forms_in(f):
-        if form and _FORMS[form][0].startswith(prefix):
-            found.setdefault(_FORMS[form][0], []).append(form)
+    found = _with_prefix(forms_in(f), prefix) if has_forms(f) else {}
     for outer, forms in found.items():
         low = f & (POISON | MNZ | KEPT | (NONNEG if outer.startswith("wide ") else 0))
         if isinstance(f, int):
@@ -128,35 +124,59 @@ def pop_forms(x: HF, prefix: str) -> list[tuple[str, Mask, HF]]:
     return out
 
 
+@lru_cache(maxsize=1024)
+def _with_prefix(forms: tuple[int, ...], prefix: str) -> dict[str, list[int]]:
+    """Those of some forms whose outermost constructor's name starts so, by that name."""
+    found: dict[str, list[int]] = {}
+    for form in forms:
+        if form and _FORMS[form][0].startswith(prefix):
+            found.setdefault(_FORMS[form][0], []).append(form)
+    return found
+
+
 WIDE_BF16 = "wide bf16 f32"
 
 
-def forms_in(f: Facts) -> list[int]:
+def forms_in(f: Facts) -> tuple[int, ...]:
     """The forms that occur among the lanes, 0 (none) included."""
-    if isinstance(f, int):
-        return [f >> FORM_SHIFT]
-    return sorted({x >> FORM_SHIFT for x in kinds(f)})
+    return (f >> FORM_SHIFT,) if isinstance(f, int) else _kinds(f).forms
 
 
 def kinds(f: NDArray[np.uint32]) -> list[int]:
     """The different facts among the lanes; few, as a rule."""
+    return _kinds(f).found
+
+
+class _Kinds(NamedTuple):
+    """What occurs among the lanes of some facts: each of them, their forms, all bits in one."""
+
+    of: NDArray[np.uint32]
+    found: list[int]
+    forms: tuple[int, ...]
+    seen: int
+
+
+def _kinds(f: NDArray[np.uint32]) -> _Kinds:
     hit = _KINDS.get(id(f))
-    if hit is not None and hit[0] is f:
-        return hit[1]
-    left, found = f.reshape(-1), list[int]()
+    if hit is not None and hit.of is f:
+        return hit
+    left, found, seen = f.reshape(-1), list[int](), 0
     while left.size:
         if len(found) == 8:
             found += np.unique(left).tolist()
             break
         found.append(int(left[0]))
         left = left[left != left[0]]
+    for one in found:
+        seen |= one
     if len(_KINDS) > 600:
         _KINDS.clear()
-    _KINDS[id(f)] = f, found
-    return found
+    forms = tuple(sorted({x >> FORM_SHIFT for x in found}))
+    out = _KINDS[id(f)] = _Kinds(f, found, forms, seen)
+    return out
 
 
-_KINDS: dict[int, tuple[NDArray[np.uint32], list[int]]] = {}
+_KINDS: dict[int, _Kinds] = {}
 
 
 def has_forms(f: Facts) -> bool:
@@ -166,12 +186,7 @@ def has_forms(f: Facts) -> bool:
 
 def seen(f: Facts) -> int:
     """The facts that some lane has, all in one; above LOW where some lane has a form."""
-    if isinstance(f, int):
-        return f
-    out = 0
-    for one in kinds(f):
-        out |= one
-    return out
+    return f if isinstance(f, int) else _kinds(f).seen
 
 
 def settled(f: Facts) -> Facts:

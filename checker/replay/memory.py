@@ -463,8 +463,6 @@ def _pick(a: NDArray[Any], on: Mask | None, shape: tuple[int, ...]) -> NDArray[A
 
 def _settle(index: Index, mask: Mask) -> Index:
     """Point lanes that are off at a cell that some active lane reads."""
-    shape = np.broadcast_shapes(index.shape, mask.shape)
-    on = np.broadcast_to(mask, shape)
-    full = np.broadcast_to(index, shape)
+    on, full = (mask, index) if mask.shape == index.shape else np.broadcast_arrays(mask, index)
     at = int(on.reshape(-1).argmax())
     return np.where(on, full, full.reshape(-1)[at])

@@ -30,6 +30,7 @@ from checker.replay.facts import (
     has_forms,
     pop_forms,
     push_form,
+    seen,
     top_clear,
 )
 from checker.replay.hashing import (
@@ -144,8 +145,10 @@ def bits_of(v: V, mask: Mask | None) -> NDArray[Any] | None:
             return v.bits
         return None
     if isinstance(v, Hash):
+        if not seen(v.f) & CONC:
+            return None
         if isinstance(v.f, int):
-            return _as_bits(v.h[1], v.w) if v.f & CONC else None
+            return _as_bits(v.h[1], v.w)
         known = (v.f & CONC) != 0
         if every(known) if mask is None else not some(mask & ~known):
             return _as_bits(v.h[1], v.w)
