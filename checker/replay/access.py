@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import every
 from checker.core import GENERIC_LOCAL, GENERIC_SHARED, MODULE_BASE, Atomic, Mem, Op, Program
 from checker.replay import speculate
 from checker.replay.buffers import REGION_SHIFT, REGION_START
-from checker.replay.facts import UNDEF, Mask
+from checker.replay.facts import CONC, UNDEF, Mask
+from checker.replay.hashing import U64
 from checker.replay.integers import int_op, isum
 from checker.replay.machine import EMPTY, Machine, Step
 from checker.replay.memory import Cells, Rows
@@ -33,8 +35,8 @@ from checker.replay.values import (
     undefined,
 )
 
-__all__ = ["Lanes", "cells_from", "ldmatrix_together", "load_from", "load_many", "place",
-           "side_by_side", "step", "store_to", "widened"]
+__all__ = ["Lanes", "cells_from", "ldmatrix_together", "load_from", "load_many",
+           "loads_together", "place", "side_by_side", "step", "store_to", "widened"]
 
 Read = Callable[[Machine], list[V]]
 Place = tuple[Cells, Any, NDArray[np.int64], "Mask | None"]
@@ -232,6 +234,75 @@ def _load(op: Op) -> Callable[..., None]:
             m.put(d, v if v.w == width else resize(v, width), on, op.guard is not None)
 
     return run
+
+
+def loads_together(m: Machine, ops: list[Op], values: list[list[V]]) -> bool:
+    """Loads of one kind that follow each other, at once where they go to one memory.
+
+    False: whether one of them happens depends on data.
+    """
+    mem: Mem = ops[0].attr
+    active: dict[int, Mask | None] = {}
+    for i, op in enumerate(ops):
+        on = m.mask if op.guard is None else m.guard(op.guard)
+        if on is None or isinstance(on, np.ndarray):
+            active[i] = on
+        elif on is not EMPTY:
+            return False
+    addresses = {i: _address(m, values[i][0], on, ops[i].attr.offset_bytes, mem.space)
+                 for i, on in active.items()}
+    groups: dict[int, list[int]] = {}
+    for i, address in addresses.items():
+        groups.setdefault(int(address.flat[0]) >> REGION_SHIFT, []).append(i)
+    most = max(1, _LANES // (m.B * m.T))
+    found: dict[int, list[V]] = {}
+    for group in groups.values():
+        for at in range(0, len(group), most):
+            part = group[at : at + most]
+            found |= zip(part, _side_by_side(m, mem, [addresses[i] for i in part],
+                                             [active[i] for i in part]), strict=True)
+    for i, on in active.items():
+        for d, v in zip(ops[i].dst, found[i], strict=True):
+            width = m.program.reg_widths[d]
+            m.put(d, v if v.w == width else resize(v, width), on, ops[i].guard is not None)
+    return True
+
+
+_LANES = 1 << 15  # lanes of accesses that are made at once, about
+
+
+def _side_by_side(m: Machine, mem: Mem, addresses: list[NDArray[Any]],
+                  masks: list[Mask | None]) -> list[list[V]]:
+    """The elements of each of several loads."""
+    times, size = len(addresses), mem.width_bits // 8
+    many, address = widened(m, times), side_by_side(m, addresses)
+    mask = None if all(on is None for on in masks) else side_by_side(m, [m.full(x) for x in masks])
+    got = load_many(many, mem.space, address, mask, mem.width_bits, mem.count,
+                    max(mem.align_bytes, size))
+    if mem.constant:
+        _unwritten(many, mem.space, address, mask, size * mem.count)
+    return [list(one) for one in zip(*(_rows(v, times) for v in got), strict=True)]
+
+
+def _rows(v: V, times: int) -> list[V]:
+    """A value of `times` accesses as one value each."""
+    if isinstance(v, Pack):
+        return [make_pack(list(parts)) for parts in zip(
+            *(_rows(p, times) for p in v.parts), strict=True)]
+    if isinstance(v, Conc):
+        return [Conc(bits, v.w) for bits in v.bits.reshape(times, -1, v.bits.shape[-1])]
+    h = v.h.reshape(2, times, -1, v.h.shape[-1])
+    if isinstance(v.f, int):
+        return [Hash(h[:, i], v.f, v.w) for i in range(times)]
+    f = v.f.reshape(times, -1, v.f.shape[-1])
+    return [_value(h[:, i], f[i], v.w) for i in range(times)]
+
+
+def _value(h: U64, f: NDArray[np.uint32], width: int) -> V:
+    first = int(f.flat[0])
+    if not every(f == first):
+        return Hash(h, f, width)
+    return Conc(h[1], width) if first & CONC and width <= 64 else Hash(h, first, width)
 
 
 def _unwritten(m: Machine, space: str, address: NDArray[Any], mask: Mask | None,

@@ -7,12 +7,13 @@ and destinations are handled here once; what an operation computes is a small fu
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from checker.core import OPS, Const, Guard, Op, Program
+from checker.core import OPS, Const, Guard, Mem, Op, Program
 from checker.replay import access, asynchronous, batch, lanes, matrix, sync
 from checker.replay.facts import MNZ, OPQ, Mask
 from checker.replay.hashing import combine_all, key
@@ -63,12 +64,14 @@ def decode(program: Program, block_of: Sequence[int]) -> list[Step | None]:
 
 def _memory_runs(program: Program, block_of: Sequence[int]
                  ) -> Iterator[tuple[list[int], Callable[[Machine], bool]]]:
-    """Runs of asynchronous copies and of matrix loads."""
+    """Runs of loads, of asynchronous copies and of matrix loads."""
     present = {op.name for op in program.ops}
-    for name, every in (("ldmatrix", access.ldmatrix_together), ("acopy", asynchronous.together)):
+    for name, like, every in (("load", _loaded, access.loads_together),
+                              ("ldmatrix", _like, access.ldmatrix_together),
+                              ("acopy", _like, asynchronous.together)):
         if name not in present:
             continue
-        kind = Kind(partial(_like, name), _registers_only)
+        kind = Kind(partial(like, name), _registers_only)
         for places in runs(program, block_of, kind):
             ops = [program.ops[at] for at in places]
             yield places, partial(_all_of, every, ops, [operands(op) for op in ops])
@@ -83,6 +86,14 @@ def _like(name: str, op: Op) -> Hashable | None:
     if op.name != name or op.guard is not None:
         return None
     return (op.attr, len(op.dst), len(op.src))
+
+
+def _loaded(name: str, op: Op) -> Hashable | None:
+    """Equal for loads of one kind, wherever they load from."""
+    if op.name != name or op.attr.volatile or op.attr.space not in ("global", "shared"):
+        return None
+    kind: Mem = replace(op.attr, offset_bytes=0)
+    return kind
 
 
 def _registers_only(op: Op) -> bool:

@@ -140,6 +140,61 @@ def test_runs_of_matrix_loads(body: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert _equal(one, other)
 
 
+ONE, TWO = "ld.global.u32 %r10, [%rd4];\n", "ld.global.u32 %r11, [%rd4+128];\n"
+BELOW = "setp.lt.u32 %p1, %r1, 7;\nsetp.gt.u32 %p2, %r1, 4;\nmov.u32 %r10, 1;\nmov.u32 %r11, 2;\n"
+KEPT = "st.global.u32 [%rd5], %r10;\nst.global.u32 [%rd5+128], %r11;\n"
+
+
+@pytest.mark.parametrize(("body", "lengths"), [
+    (ONE + TWO, [2]),
+    (ONE + "add.s32 %r12, %r1, 1;\n" + TWO, [2]),
+    (ONE + "ld.global.u32 %r11, [%rd5+64];\n", [2]),
+    (ONE + "ld.global.v2.u16 {%h1, %h2}, [%rd4+256];\nld.global.v2.u16 {%h3, %h4}, [%rd4+64];\n"
+     "mov.b32 %r11, {%h2, %h3};\n", [2]),
+    ("st.shared.u32 [%r5], %r1;\nld.shared.u32 %r10, [%r5];\nld.shared.u32 %r11, [%r5];\n", [2]),
+    # each under a guard of its own; of no lane; in a part of the lanes
+    (BELOW + "@%p1 " + ONE + "@%p2 " + TWO, [2]),
+    (BELOW + "@%p1 " + ONE + "@!%p1 " + TWO, [2]),
+    (BELOW + ONE + "@%p2 " + TWO, [2]),
+    (BELOW + "setp.gt.u32 %p3, %r1, 99;\n@%p3 " + ONE + "@%p2 " + TWO, [2]),
+    (BELOW + "@%p1 bra skip;\n" + ONE + TWO + "skip:\n", [2]),
+    # the address, or what was loaded, changes in between; so does memory
+    ("mov.u64 %rd6, %rd4;\nld.global.u32 %r10, [%rd6];\nadd.s64 %rd6, %rd6, 4;\n"
+     "ld.global.u32 %r11, [%rd6];\n", []),
+    (ONE + "mov.u32 %r10, %r1;\n" + TWO, []),
+    (ONE + "st.global.u32 [%rd5], %r10;\nld.global.u32 %r11, [%rd5];\n", []),
+    ("st.shared.u32 [%r5], %r1;\nld.shared.u32 %r10, [%r5];\nst.shared.u32 [%r5], %r3;\n"
+     "ld.shared.u32 %r11, [%r5];\n", []),
+    (ONE + "ld.volatile.global.u32 %r11, [%rd4+128];\n", []),
+    # whether the second one happens depends on data
+    ("ld.global.u32 %r12, [%rd4];\nsetp.lt.u32 %p3, %r12, 7;\nmov.u32 %r11, 2;\n" + ONE
+     + "@%p3 " + TWO, [2]),
+])
+def test_runs_of_loads(body: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    source = text(body + KEPT, 32)
+    program = lower(parse(source))
+    assert [len(places) for places, _ in decode._memory_runs(
+        program, build_cfg(program).block_of)] == lengths
+    one, other = _both(monkeypatch, source, facts(dtype="u32", out="u32"))
+    assert one.usable
+    assert _equal(one, other)
+
+
+@pytest.mark.parametrize("body", [
+    ONE + "ld.global.u32 %r11, [%rd4+4096];\n",  # outside
+    "ld.global.u32 %r10, [%rd4+4096];\n" + TWO,
+    ONE + "ld.global.u32 %r11, [%rd4+2];\n",  # misaligned
+    "ld.shared.u32 %r10, [%r5];\nld.shared.u32 %r11, [%r5+128];\n",  # nobody wrote there
+    "st.shared.u32 [%r5], %r1;\nxor.b32 %r6, %r5, 4;\nld.shared.u32 %r10, [%r5];\n"
+    "ld.shared.u32 %r11, [%r6];\n",  # another lane's, without a barrier
+    ONE + "@%p5 " + TWO,  # a guard that nobody wrote
+])
+def test_runs_of_loads_with_findings(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = _both(monkeypatch, text(body + KEPT, 32), facts(dtype="u32", out="u32"))
+    assert not one.usable
+    assert _equal(one, other)
+
+
 COPY = """
     mul.lo.s32 %r6, %r1, 4;
     add.s32 %r7, %r5, 512;
