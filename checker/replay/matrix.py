@@ -55,8 +55,9 @@ from checker.replay.rounding import (
 )
 from checker.replay.values import Conc, Hash, V, hash_of, make_pack, pred_bits, split
 
-__all__ = ["Prepared", "StepSum", "element_stack", "inverse", "keep_result", "last_result",
-           "multiply", "operand_poison", "step", "step_sums", "tiles", "to_fragment", "write"]
+__all__ = ["Prepared", "StepSum", "element_stack", "integer_step", "integer_words", "inverse",
+           "keep_result", "last_result", "multiply", "operand_poison", "step", "step_sums", "tiles",
+           "to_fragment", "write"]
 
 Read = Callable[[Machine], list[V]]
 
@@ -426,29 +427,37 @@ _WIDEST = {"s8": 128, "u8": 255, "s4": 8, "u4": 15}
 
 def _integer(m: Machine, model: StepModel, a: Tile, b: Tile, acc: tuple[U64, Facts],
              fragment: Fragment) -> tuple[U64, Facts]:
-    """Exact products summed modulo 2**32, the accumulator's terms included.
+    """Exact products onto an accumulator."""
+    total = np.matmul(integer_words(a, model.a_type), integer_words(b, model.b_type))
+    return integer_step(model, acc, to_fragment(total, fragment), a[0].shape[-1],
+                        _dealt_poison(a, b, fragment))
+
+
+def integer_words(tile: Tile, type_name: str) -> U64:
+    """What stands for each integer in products: zero where it is known to be that."""
+    h, f = tile
+    out = combine(key(f"int element {type_name}"), h)
+    if isinstance(f, int) and not f & CONC:
+        return out
+    return np.where((np.asarray(f & CONC) != 0) & (h[1] == 0), np.uint64(0), out)
+
+
+def integer_step(model: StepModel, acc: HF, total: U64, products: int, poison: Facts) -> HF:
+    """Sums of exact products added modulo 2**32, the accumulator's terms included; in any layout.
 
     A sum that provably stays in range is the same with and without saturation.
     """
-    poison = (_dealt_poison(a, b, fragment) | acc[1] & POISON)
-    words = []
-    for (h, f), kind in ((a, model.a_type), (b, model.b_type)):
-        out = combine(key(f"int element {kind}"), h)
-        if not (isinstance(f, int) and not f & CONC):
-            zero = (np.asarray(f & CONC) != 0) & (h[1] == 0)
-            out = np.where(zero, np.uint64(0), out)
-        words.append(out)
-    total = to_fragment(np.matmul(words[0], words[1]), fragment)
+    poison = poison | acc[1] & POISON
     shape = total.shape[1:]
     h, f = flat(acc, shape)
     bound = magnitude_bound(32, h, f)
     most = _WIDEST.get(model.a_type, 1 << 31) * _WIDEST.get(model.b_type, 1 << 31)
     if bound is not None:
-        bound = bound + a[0].shape[-1] * most if model.acc_type == "s32" else None
+        bound = bound + products * most if model.acc_type == "s32" else None
     if model.kind == "int_sat" and (bound is None or bound >= 1 << 31):
         return combine(key(f"mma step {model.id}"), acc[0], total), poison | MNZ
     terms = sum_terms(32, Hash(h, f, 32)).reshape(2, *shape)
-    return terms + total + form_key(form(32)).reshape(2, 1, 1, 1), (
+    return terms + total + form_key(form(32)).reshape(2, *(1,) * len(shape)), (
         poison | MNZ | bounded_form(32, bound) << FORM_SHIFT)
 
 

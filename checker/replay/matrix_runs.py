@@ -17,12 +17,15 @@ import numpy as np
 from checker.arith.steps import StepModel, step_model
 from checker.arrays import some
 from checker.core import Fragment, Mma, Op, Program, Source
-from checker.replay.facts import POISON, seen
+from checker.replay.facts import POISON, Facts, seen
+from checker.replay.hashing import U64
 from checker.replay.machine import Machine
 from checker.replay.matrix import (
     UNKNOWN,
     Prepared,
     StepSum,
+    integer_step,
+    integer_words,
     keep_result,
     last_result,
     operand_poison,
@@ -82,7 +85,7 @@ def _key(op: Op) -> Hashable | None:
             or len(op.src) != x.a.regs + x.b.regs + x.c.regs):
         return None
     model = step_model(x)
-    if model is None or model.kind in ("fma", "int", "int_sat") or model.chain == "add":
+    if model is None or model.kind == "fma" or model.chain == "add":
         return None
     return (model.id, x.unit, x.m, x.n, x.k, x.a.type, x.b.type, x.d_type, id(x.a.fragment),
             id(x.b.fragment), id(x.c.fragment))
@@ -199,6 +202,10 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
                  [x.b for x in group], (attr.k, attr.n))
     poison = operand_poison(a.tile(), b.tile()) if (
         seen(a.unique[1]) | seen(b.unique[1])) & POISON else 0
+    if model.kind in ("int", "int_sat"):
+        _integers(m, attr, model, group, values, out, np.matmul(
+            a.words(model.a_type), b.words(model.b_type)), poison)
+        return None
     sums: dict[bool, list[StepSum]] = {}
     previous: list[_Member] = []
     acc: Tile | None = None
@@ -242,6 +249,15 @@ def _group(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
     return None if acc is None else (previous, acc, opened)
 
 
+def _integers(m: Machine, attr: Mma, model: StepModel, group: list[_Member],
+              values: dict[int, list[V]], out: dict[int, Tile], totals: U64, poison: Facts) -> None:
+    """Exact sums, of which each step has a bound of its own; `totals`: the products' of all."""
+    for i, x in enumerate(group):
+        mine = slice(i * m.B, (i + 1) * m.B)
+        out[x.at] = integer_step(model, _accumulators(m, attr, [x], values, out), totals[:, mine],
+                                 attr.k, poison if isinstance(poison, int) else poison[mine])
+
+
 class _Operand:
     """Operand A or B of several steps: equal registers are put together once."""
 
@@ -273,6 +289,11 @@ class _Operand:
         """Element hashes, zeros and nulls of every step's operand."""
         e, zero, null = elements(model, self.unique, type_name, signless)
         return self._spread(e, 1), self._spread(zero, 0), self._spread(null, 0)
+
+    def words(self, type_name: str) -> U64:
+        """What stands for the integers of every step's operand in products."""
+        words: U64 = self._spread(integer_words(self.unique, type_name), 1)
+        return words
 
 
 def _accumulators(m: Machine, attr: Mma, now: list[_Member], values: dict[int, list[V]],

@@ -13,7 +13,7 @@ from checker.parse import parse
 from checker.replay import ReplayResult, batch, decode, replay
 from checker.replay.matrix_runs import matrix_runs
 from tests.replay.listing import facts, text
-from tests.replay.test_matrix import LOAD, STORE, k8, k16
+from tests.replay.test_matrix import LOAD, STORE, k8, k16, s8
 from tests.replay.test_real import DATA
 from tests.replay.test_real import facts as real_facts
 from tests.replay.test_real import source as real_source
@@ -85,6 +85,31 @@ def test_compiled_kernels_have_the_same_map(name: str, monkeypatch: pytest.Monke
 def test_runs_of_matrix_steps(body: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
                               ) -> None:
     source, launch = _matrix(body)
+    assert _run_lengths(source) == lengths
+    one, other = _both(monkeypatch, source, launch)
+    assert one.usable
+    assert _equal(one, other)
+
+
+def _second(step: str) -> str:
+    """The same step onto another accumulator."""
+    return step.replace("{%r50,%r51,%r52,%r53}", "{%r54,%r55,%r56,%r57}")
+
+
+@pytest.mark.parametrize(("body", "lengths"), [
+    (s8(False) * 3, [3]),
+    (s8(True) + _second(s8(True)) + s8(True), [3]),
+    (s8(False) + "mov.u32 %r14, %r10;\n" + s8(False), []),
+    (s8(False) + s8(True), []),
+    # one of two accumulators may leave the range: each has a bound of its own
+    ("mov.b32 %r54, 2147483000;\n" + s8(True) + _second(s8(True)) + s8(True), [3]),
+])
+def test_runs_of_integer_steps(body: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
+                               ) -> None:
+    before = "".join(f"mov.b32 %r{r}, 0;\n" for r in range(50, 58))
+    after = "".join(f"add.s32 %r{r}, %r{r}, %r{r + 4};\nmov.b32 %f{r - 49}, %r{r};\n"
+                    for r in range(50, 54))
+    source, launch = _matrix(before + body + after)
     assert _run_lengths(source) == lengths
     one, other = _both(monkeypatch, source, launch)
     assert one.usable
