@@ -161,7 +161,8 @@ class Atomic:
 class Barrier:
     """kind: cta (all threads or `count` of barrier `id`), shared, warp, cluster.
 
-    action: sync | arrive | red_and | red_or | red_popc. src: (id, count?, predicate?).
+    action: sync | arrive | red_and | red_or | red_popc; of a cluster: arrive | arrive_relaxed |
+    wait. src: (id, count?, predicate?).
     shared: as cta, but accesses to memory that is not shared may be under way when threads come.
     """
 

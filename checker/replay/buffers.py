@@ -120,6 +120,8 @@ class Globals:
             return None
         size = max(d.address + d.size_bytes for d in self.program.data) - MODULE_BASE
         cells = Cells("module data", size, 1, self.report)
+        cells.read_only = ("the kernel writes to a variable of the module, which is there for "
+                           "whoever comes next")
         for d in self.program.data:
             if d.outside:  # nobody says what it holds
                 continue

@@ -38,6 +38,7 @@ _FIELD = {"global_address": (0, 64), "rank": (8, 32), "box_dim": (12, 32), "glob
 _REPEATS = {"box_dim": 5, "global_dim": 5, "global_stride": 4, "element_stride": 5}
 _ELEM_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # by elemtype number
 _SWIZZLE = (0, 32, 64, 128)
+_COPIED = -1  # in place of a matrix step's number: these cells are a copy's
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,22 +217,28 @@ def _complete(m: Machine, bar: NDArray[Any], b: Any, t: Any, size: int, at: Any,
         publish(m, one, int(block), [int(thread)])
         rows = shared.rows(int(block), at[i], elem_bytes).flat()
         shared.watch.mark(rows, True)
-        one.incoming.append([shared.watch, rows, 0, False])
+        one.incoming.append([shared.watch, rows, _COPIED, False])
         one.tx -= size
         settle(one)
 
 
-def arrived(m: Machine, bar: Mbar) -> None:
-    """Somebody waited for the phase: its bytes are there."""
+def arrived(m: Machine, bar: Mbar, block: int) -> None:
+    """Somebody waited for the phase: its bytes are there for all that wait, or learn of it."""
     for entry in bar.landed:
         watch, rows, number, done = entry
         if done:
             continue
         entry[-1] = True
-        if number:
+        engine = np.full(m.B, m.order.engine(block), dtype=np.int32)
+        if number == _COPIED:
+            watch.mark(rows, False)
+            watch.wrote(rows, engine[watch.blocks(rows)])
+        elif number:
             watch.end_reading(rows, number)
+            watch.read_until_now(rows, engine)
         else:
             watch.mark(rows, False)
+    m.order.by_engine(bar.history[-1])
     bar.landed.clear()
 
 

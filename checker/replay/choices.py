@@ -188,17 +188,14 @@ def _elements(opkey: str, x: HF) -> tuple[U64, list[tuple[Any, int]]]:
 def _make_set(name: str, mode: FloatMode, opkey: str, total: U64, consts: list[tuple[Any, int]],
               facts: Facts) -> HF:
     """The set as a hash; its known members, folded to one, are part of the form."""
-    values = sorted({v for _, v in consts})
-    lanes = np.zeros((1, 1), dtype=np.int64)
-    for bit, value in enumerate(values):
-        has: Any = False
-        for where, v in consts:
-            if v == value:
-                has = has | where
-        lanes = lanes | np.asarray(has).astype(np.int64) << bit
+    kinds: list[tuple[NDArray[np.bool_], list[int]]] = [(np.ones((1, 1), dtype=bool), [])]
+    for value in sorted({v for _, v in consts}):
+        has = np.any(np.stack(np.broadcast_arrays(*(w for w, v in consts if v == value))), axis=0)
+        parts = [(which & some, [*members, *more]) for which, members in kinds
+                 for some, more in ((has, [value]), (~has, []))]
+        kinds = [part for part in parts if part[0].any()]
     out: HF | None = None
-    for pattern in np.unique(lanes):
-        members = [v for bit, v in enumerate(values) if int(pattern) >> bit & 1]
+    for which, members in kinds:
         while len(members) > 1:
             folded = fold_scalar(name, mode, (members[0], members[1]))
             if folded is None:
@@ -206,7 +203,7 @@ def _make_set(name: str, mode: FloatMode, opkey: str, total: U64, consts: list[t
             members[:2] = [folded]
         outer = f"set {opkey} |" + " ".join(f"{v:x}" for v in members)
         one = push_form((total, 0), outer, facts)
-        out = one if out is None else choose(lanes == pattern, one, out)
+        out = one if out is None else choose(which, one, out)
     assert out is not None
     return out
 

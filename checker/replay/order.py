@@ -24,8 +24,10 @@ Codes = NDArray[np.int32]
 
 
 class Order:
-    """Clocks of `blocks` x `strands`, `group` of them a warp; numbered block * strands + strand.
+    """Clocks of `blocks` x `strands`, `group` of them a warp; numbered block * width + strand.
 
+    Behind its strands a block has one more warp, of which one strand, the engine, stands for what
+    copies by itself: nobody knows of its events but who waited for them, and who learns from those.
     What a strand knows of the others is a row of `rows`; strands that know the same share one.
     Up to its floor everything is ordered inside a block, up to its warp floor inside each warp;
     `floor`: the lowest.
@@ -34,25 +36,30 @@ class Order:
     def __init__(self, blocks: int, strands: int, group: int, first_block: int = 0, now: int = 1
                  ) -> None:
         self.blocks, self.strands, self.group, self.first = blocks, strands, group, first_block
+        self.width = strands + group
         self.now = now
         self.floor = 0
         self.floors, self.warp_floors = np.zeros((2, blocks), dtype=np.int32)
         self.row_of = np.zeros((blocks, strands), dtype=np.int64)
-        self._keep(np.zeros((1, strands), dtype=np.int32))
+        self._keep(np.zeros((1, self.width), dtype=np.int32))
         # called before some strands, not all, learn; those who ask look at these clocks themselves
         self.before_learning: list[WeakMethod[Callable[[], None]]] = []
 
     def _keep(self, rows: NDArray[np.int32]) -> None:
         self.rows = rows
         self.in_warps = rows.reshape(len(rows), -1, self.group).min(axis=2)
-        self.in_block = self.in_warps.min(axis=1)
+        self.in_block = self.in_warps[:, :-1].min(axis=1)
 
     # --- codes ---------------------------------------------------------------------------------
 
     def codes(self) -> Codes:
         """Each strand's code."""
-        at = np.arange(self.blocks * self.strands, dtype=np.int32).reshape(self.blocks, -1)
-        return np.asarray(at + self.first * self.strands + 1, dtype=np.int32)
+        at = np.arange(self.blocks * self.width, dtype=np.int32).reshape(self.blocks, -1)
+        return np.asarray(at[:, : self.strands] + self.first * self.width + 1, dtype=np.int32)
+
+    def engine(self, block: int) -> int:
+        """The code of what copies by itself in a block of these clocks."""
+        return (block + self.first) * self.width + self.strands + 1
 
     def whole_warp(self, codes: Codes) -> Codes:
         """The codes of the warps that strands belong to."""
@@ -73,7 +80,7 @@ class Order:
         """The block's number, -1 for what is in none."""
         warp = self.warp(codes)
         odd = np.where(codes < STRANGERS, (-codes - 3) // 2, -1)
-        return np.asarray(np.where(warp >= 0, warp // (self.strands // self.group), odd))
+        return np.asarray(np.where(warp >= 0, warp // (self.width // self.group), odd))
 
     def join(self, one: Codes, two: Codes) -> Codes:
         """The code for both."""
@@ -106,7 +113,7 @@ class Order:
     def _by_rows(self, me: Codes, other: Codes, seq: Any) -> NDArray[np.bool_]:
         block = self.block(me) - self.first
         alone, warps = me > 0, self.warp(me) % self.in_warps.shape[1]
-        own = np.where(alone, (me - 1) % self.strands, warps * self.group)
+        own = np.where(alone, (me - 1) % self.width, warps * self.group)
         out = self._shows(self.row_of[block, own], other) >= seq
         rest = np.flatnonzero(~alone)
         for lane in range(1, self.group) if rest.size else ():  # a warp knows what all lanes know
@@ -119,7 +126,7 @@ class Order:
         warp = self.warp(other)
         by_warp = self.in_warps[row, warp % self.in_warps.shape[1]]
         several = np.where(warp >= 0, by_warp, self.in_block[row])
-        single = self.rows[row, (other - 1) % self.strands]
+        single = self.rows[row, (other - 1) % self.width]
         return np.asarray(np.where(other > 0, single, several))
 
     # --- events --------------------------------------------------------------------------------
@@ -172,6 +179,11 @@ class Order:
         self.now += 1
         return np.asarray(row)
 
+    def by_engine(self, row: NDArray[np.int32]) -> None:
+        """What the engine did just now is part of what was published; later events are not."""
+        row[self.strands] = self.now
+        self.now += 1
+
     def acquire(self, block: int, strands: Any, row: NDArray[np.int32]) -> None:
         """These strands learn what was published."""
         self._learn()
@@ -181,7 +193,7 @@ class Order:
 
     def _joined(self, block: Any, strand: Any, group: Any) -> NDArray[np.int32]:
         """All that the strands of each group know together."""
-        new = np.zeros((int(group.max()) + 1, self.strands), dtype=np.int32)
+        new = np.zeros((int(group.max()) + 1, self.width), dtype=np.int32)
         new[group] = self.floors[block, None]
         pairs = np.unique(np.stack([group, self.row_of[block, strand]]), axis=1)
         np.maximum.at(new, pairs[0], self.rows[pairs[1]])

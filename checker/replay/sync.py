@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.core import Barrier, Const, Op, Program
+from checker.core import OPS, Barrier, Const, Op, Program
 from checker.replay.facts import Mask
 from checker.replay.machine import EMPTY, Fragment, Machine, Step
 from checker.replay.values import Conc, V, const, pred_bits
@@ -33,18 +33,22 @@ def _values(m: Machine, op: Op) -> list[V]:
 
 @dataclass(slots=True)
 class _Named:
-    """One barrier of every block: who has arrived, who may leave, and the predicate's reduction.
+    """One barrier of every block: who has arrived, who may leave, and how many predicates held.
 
     passed: those who arrived without waiting. published: (block, what they had done by then).
-    shared_only: accesses to other memory are under way where somebody arrives.
+    shared_only: accesses to other memory are under way where somebody arrives. action: of each
+    block. held, met: true predicates and arrivals when a lane was released.
     """
 
     arrived: Mask
     released: Mask
     count: NDArray[np.int64]
     passed: Mask
+    votes: Mask
+    action: NDArray[np.object_]
+    held: NDArray[np.int64]
+    met: NDArray[np.int64]
     shared_only: bool = False
-    votes: list[Mask] = field(default_factory=list)
     published: list[tuple[int, NDArray[np.int32]]] = field(default_factory=list)
 
 
@@ -53,9 +57,9 @@ def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
     if attr.kind == "warp":
         _meet_in_warp(m, op, m.full(on) & m.live)
         return None
-    if attr.kind == "cluster" and attr.action == "arrive":
-        return None
     full = m.full(on) & m.live
+    if attr.kind == "cluster":
+        return _in_halves(m, attr, full)
     plain = attr.action == "sync" and not attr.has_count and all(
         isinstance(s, Const) for s in op.src)
     if plain and not m.parked and (full == m.live).all() and not m.extra["barriers"]:
@@ -70,16 +74,50 @@ def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
         named = _arrive(m, attr, int(number), lanes, values, on)
         if attr.action == "arrive":
             done |= lanes
-        if attr.action.startswith("red_"):
-            pred = pred_bits(values[-1], on)
-            if pred is None:
-                raise m.unsupported("data-dependent", "a barrier reduces a predicate that depends "
-                                                      "on data")
-            named.votes.append(np.broadcast_to(pred, full.shape) & lanes)
-        _complete(m, attr, int(number), named, op)
-        done |= lanes & named.released
-        named.released &= ~done
+        _complete(m, named)
+        done |= _leave(m, op, named, lanes)
     return None if (done | ~full).all() else done
+
+
+@dataclass(slots=True)
+class _Halves:
+    """A barrier in two halves: who has arrived, who may leave, what blocks had done by then."""
+
+    arrived: Mask
+    open: Mask
+    published: NDArray[np.int32]
+
+
+def _in_halves(m: Machine, attr: Barrier, lanes: Mask) -> Mask | None:
+    """Arrive, or wait for what all of the block had done when they arrived."""
+    if "halves" not in m.extra:
+        arrived, free = np.zeros((2, m.B, m.T), dtype=bool)
+        m.extra["halves"] = _Halves(arrived, free, np.zeros((m.B, m.order.width), np.int32))
+    halves: _Halves = m.extra["halves"]
+    if attr.action.startswith("arrive"):
+        if ((halves.arrived | halves.open) & lanes).any():
+            raise m.unsupported("barrier", "a thread arrives at a barrier again before it waited")
+        halves.arrived |= lanes
+        for block, strands in enumerate(m.strands(lanes)):
+            if attr.action == "arrive" and strands.any():
+                row = m.order.release(block, np.flatnonzero(strands))
+                halves.published[block] = np.maximum(halves.published[block], row)
+        return None
+    done = _passing(m, halves, lanes)
+    return None if (done | ~lanes).all() else done
+
+
+def _passing(m: Machine, halves: _Halves, lanes: Mask) -> Mask:
+    """Those of these lanes that need not wait any longer."""
+    ready = np.asarray((halves.arrived | ~m.live).all(axis=1))
+    halves.open |= halves.arrived & ready[:, None]
+    halves.arrived &= ~ready[:, None]
+    go = lanes & halves.open
+    halves.open &= ~go
+    for block, strands in enumerate(m.strands(go)):
+        if strands.any():
+            m.order.acquire(block, np.flatnonzero(strands), halves.published[block])
+    return go
 
 
 def _join(m: Machine, members: Mask, shared_only: bool) -> None:
@@ -111,11 +149,25 @@ def _arrive(m: Machine, attr: Barrier, number: int, lanes: Mask, values: list[V]
     table: dict[tuple[str, int], _Named] = m.extra["barriers"]
     key = (attr.scope, number)
     if key not in table:
-        shape = (m.B, m.T)
-        table[key] = _Named(np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool),
-                            np.zeros(m.B, dtype=np.int64), np.zeros(shape, dtype=bool))
+        arrived, released, passed, votes = np.zeros((4, m.B, m.T), dtype=bool)
+        held, met = np.zeros((2, m.B, m.T), dtype=np.int64)
+        table[key] = _Named(arrived, released, np.zeros(m.B, dtype=np.int64), passed, votes,
+                            np.full(m.B, "", dtype=object), held, met)
     named = table[key]
+    here = lanes.any(axis=1)
+    action = "sync" if attr.action == "arrive" else attr.action
+    if (named.arrived & lanes).any():
+        raise m.unsupported("barrier", "a thread comes to a barrier again before the others have")
+    if (named.action[here & named.arrived.any(axis=1)] != action).any():
+        raise m.unsupported("barrier", "threads do different things at one barrier")
+    named.action[here] = action
     named.arrived |= lanes
+    if action != "sync":
+        pred = pred_bits(values[-1], on)
+        if pred is None:
+            raise m.unsupported("data-dependent", "a barrier reduces a predicate that depends on "
+                                                  "data")
+        named.votes = np.where(lanes, pred, named.votes)
     named.shared_only |= attr.shared_only
     if attr.action == "arrive":
         named.passed |= lanes
@@ -124,7 +176,7 @@ def _arrive(m: Machine, attr: Barrier, number: int, lanes: Mask, values: list[V]
                 named.published.append((at, m.order.release(at, np.flatnonzero(strands))))
     if attr.has_count:
         count = np.broadcast_to(m.known(values[1], on, "a barrier's count"), lanes.shape)
-        for block in np.nonzero(lanes.any(axis=1))[0]:
+        for block in np.nonzero(here)[0]:
             wanted = np.unique(count[block][lanes[block]])
             if len(wanted) > 1 or named.count[block] not in (0, wanted[0]):
                 raise m.unsupported("barrier", "threads expect different numbers at one barrier")
@@ -135,7 +187,7 @@ def _arrive(m: Machine, attr: Barrier, number: int, lanes: Mask, values: list[V]
     return named
 
 
-def _complete(m: Machine, attr: Barrier, number: int, named: _Named, op: Op | None) -> None:
+def _complete(m: Machine, named: _Named) -> None:
     """Release the blocks in which everybody has come."""
     arrived = named.arrived.sum(axis=1)
     need = np.where(named.count > 0, named.count, m.live.sum(axis=1))
@@ -149,36 +201,40 @@ def _complete(m: Machine, attr: Barrier, number: int, named: _Named, op: Op | No
         if ready[block] and members[block].any():
             m.order.acquire(block, np.flatnonzero(members[block]), row)
     named.published = [(block, row) for block, row in named.published if not ready[block]]
+    held = (named.votes & lanes).sum(axis=1)
+    named.held = np.where(lanes, held[:, None], named.held)
+    named.met = np.where(lanes, arrived[:, None], named.met)
+    named.released |= lanes & ~named.passed
     named.passed &= ~lanes
-    if named.votes and op is not None:
-        _reduce(m, op, attr, named, lanes)
-    named.released |= lanes
     named.arrived &= ~lanes
     named.count[ready] = 0
 
 
-def _reduce(m: Machine, op: Op, attr: Barrier, named: _Named, lanes: Mask) -> None:
-    votes = np.logical_or.reduce(named.votes) & lanes
-    count = votes.sum(axis=1).reshape(-1, 1)
-    total = lanes.sum(axis=1).reshape(-1, 1)
-    named.votes.clear()
+def _leave(m: Machine, op: Op, named: _Named, lanes: Mask) -> Mask:
+    """Those of these lanes that may go on, with what their barrier found out."""
+    go = lanes & named.released
+    named.released &= ~go
+    attr: Barrier = op.attr
+    if not go.any():
+        return go
     if attr.action == "red_popc":
-        m.put(op.dst[0], Conc(count.astype(np.uint64), 32), lanes, True)
-    else:
-        truth = count > 0 if attr.action == "red_or" else count == total
-        m.put(op.dst[0], Conc(truth, 1), lanes, True)
+        m.put(op.dst[0], Conc(named.held.astype(np.uint64), 32), go, True)
+    elif attr.action.startswith("red_"):
+        least = 1 if attr.action == "red_or" else named.met
+        m.put(op.dst[0], Conc(named.held >= least, 1), go, True)
+    return go
 
 
 def _wake_barrier(m: Machine, op: Op, fragment: Fragment) -> Mask:
     attr: Barrier = op.attr
+    if attr.kind == "cluster":
+        return _passing(m, m.extra["halves"], fragment.mask)
     release = np.zeros_like(fragment.mask)
-    for (kind, number), named in m.extra["barriers"].items():
+    for (kind, _), named in m.extra["barriers"].items():
         if kind != attr.scope:
             continue
-        _complete(m, attr, number, named, op)
-        go = fragment.mask & named.released
-        named.released &= ~go
-        release |= go
+        _complete(m, named)
+        release |= _leave(m, op, named, fragment.mask)
     if not any(n.arrived.any() or n.released.any() for n in m.extra["barriers"].values()):
         m.extra["barriers"].clear()
     return release
@@ -349,16 +405,51 @@ def _test(m: Machine, op: Op, lanes: Mask) -> Mask:
         ok = np.asarray((bar.phase & 1) != (want & 1) if op.attr == "parity" else bar.phase > want)
         done[block, threads] = ok
         if ok.any():
+            if bar.landed:
+                m.extra["arrived"](m, bar, block)
             if bar.history and bar.history[-1] is not None:
                 m.order.acquire(block, m.strand_of(np.array(threads)[ok]), bar.history[-1])
-            if bar.landed:
-                m.extra["arrived"](m, bar)
     if done.any() and op.dst:
         m.put(op.dst[0], Conc(np.array([[True]]), 1), done, True)
     return done
 
 
+def _tried_again(m: Machine) -> bool:
+    """Tell whether the test at hand, if it fails, is all that happens until it is done again."""
+    ops, place = m.program.ops, m.pc + 1
+    while place < len(ops) and ops[place].name == "nop":
+        place += 1
+    for _ in range(8):
+        op = ops[place] if place < len(ops) else None
+        if op is None or op.name != "branch":
+            break
+        if op.guard is None:
+            place = int(op.attr)
+        elif op.guard.reg == ops[m.pc].dst[0]:
+            place = int(op.attr) if op.guard.neg else place + 1
+        else:
+            break
+        while place < m.pc and ops[place].name == "nop":
+            place += 1
+        if place <= m.pc and m.cfg.block_of[place] == m.cfg.block_of[m.pc]:
+            return _repeats(ops[place : m.pc], ops[m.pc])
+    return False
+
+
+def _repeats(ops: Sequence[Op], test: Op) -> bool:
+    """Tell whether these, before a test, give registers the same again after it."""
+    read: set[int] = set()
+    for op in ops:
+        read |= set(op.reads)
+        if OPS[op.name].kind not in ("int", "pred", "move") or read & set(op.dst):
+            return False
+    return not read & set(test.dst)
+
+
 def _wait_mbar(m: Machine, op: Op, on: Mask | None) -> Mask | None:
+    if not _tried_again(m):
+        raise m.unsupported("mbarrier", "a test of an mbarrier that is not done again until it "
+                                        "holds: the answer is a matter of time")
     full = m.full(on) & m.live
     done = _test(m, op, full)
     return None if (done | ~full).all() else done

@@ -251,6 +251,113 @@ CASES |= {f"undefined-beside-{name}": (bad, code, bad.replace("@%p1 ld", "ld").r
     ("a-zero-in-one-store", NOTHING + "st.global.u32 [%rd2], %r15;\n", "write-conflict"),
 )}
 
+# lane 0 copies the first 256 bytes of x, and they arrive at an mbarrier
+BULK = (FIRST + "@%p1 mbarrier.init.shared.b64 [sm+4096], 1;\n" + BAR + "@!%p1 bra GO;\n"
+        "mbarrier.arrive.expect_tx.shared.b64 %rd20, [sm+4096], 256;\nadd.u32 %r21, %r4, 4096;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd1], 256, "
+        "[%r21];\nGO:\n")
+SPIN = "SPIN:\nmbarrier.try_wait.parity.shared.b64 %p3, [sm+4096], 0;\n@!%p3 bra SPIN;\n"
+SECOND = "setp.ge.u32 %p2, %r1, 32;\n@%p2 bra READ;\n"
+OWN = "ld.shared.f32 %f2, [%r5];\n" + STORE
+ARRIVE, WAIT = "barrier.cluster.arrive{};\n", "barrier.cluster.wait;\n"
+CASES |= {
+    "a-copy-that-another-warp-waits-for": (
+        BULK + BAR + SECOND + SPIN + "READ:\n" + OWN, "race-read", BULK + BAR + SPIN + OWN),
+    "a-copy-that-nobody-waits-for": (BULK + BAR + OWN, "async-read",
+                                     BULK + SECOND + SPIN + "READ:\n" + BAR + OWN),
+    "a-store-between-the-halves-of-a-barrier": (
+        LOAD + ARRIVE.format("") + TO_SHARED + WAIT + OTHER + STORE, "race-read",
+        LOAD + TO_SHARED + ARRIVE.format("") + WAIT + OTHER + STORE),
+    "a-load-between-the-halves-of-a-barrier": (
+        LOAD + TO_SHARED + ARRIVE.format("") + OTHER + WAIT + STORE, "race-read",
+        LOAD + TO_SHARED + ARRIVE.format(".release") + WAIT + OTHER + STORE),
+    "an-arrival-that-orders-nothing": (
+        LOAD + TO_SHARED + ARRIVE.format(".relaxed") + WAIT + OTHER + STORE, "race-read",
+        LOAD + TO_SHARED + ARRIVE.format(".release.aligned") + WAIT + OTHER + STORE),
+    "a-wait-without-an-arrival": (LOAD + TO_SHARED + WAIT + OTHER + STORE, "deadlock",
+                                  LOAD + TO_SHARED + BAR + OTHER + STORE),
+    # warp 0 has passed barrier 2 without a wait: that does not take it through barrier 1
+    "third-warp-waits-for-one-that-waits": (
+        LOAD + "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra B;\nbar.arrive 2, 64;\nbar.sync 1, 64;\n"
+        + TO_SHARED + "bra END;\nB:\nsetp.ge.u32 %p2, %r1, 64;\n@%p2 bra C;\nbar.sync 2, 64;\n"
+        "bar.sync 3, 64;\nbar.sync 1, 64;\n" + OTHER + STORE + "bra END;\nC:\nbar.sync 3, 64;\n"
+        "END:\n", "race-overwrite",
+        LOAD + "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra B;\nbar.arrive 2, 64;\n" + TO_SHARED
+        + "bar.sync 1, 64;\n"
+        "bra END;\nB:\nsetp.ge.u32 %p2, %r1, 64;\n@%p2 bra C;\nbar.sync 2, 64;\n"
+        "bar.sync 3, 64;\nbar.sync 1, 64;\n" + OTHER + STORE + "bra END;\nC:\nbar.sync 3, 64;\n"
+        "END:\n"),
+}
+TESTED = ONE_ARRIVES[: ONE_ARRIVES.index("WAIT:")].format(WARP) + "WAIT:\n"
+TEST = "mbarrier.{}.parity.shared.b64 %p3, [sm+4096], 0;\n"
+AT_ONCE = LOAD + "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra A;\n{}bra END;\nA:\n{}END:\n"
+REFUSED = {
+    "a-test-whose-answer-is-stored": ("mbarrier", TESTED + TEST.format("test_wait")
+                                      + "selp.f32 %f2, 1.0, 2.0, %p3;\n" + STORE + "END:\n"),
+    "a-test-that-is-not-done-again": ("mbarrier", TESTED + TEST.format("try_wait") + OTHER + STORE
+                                      + "END:\n"),
+    "a-test-that-counts-its-turns": (
+        "mbarrier", TESTED + "mov.u32 %r20, 0;\nSPIN:\nadd.u32 %r20, %r20, 1;\n"
+        + TEST.format("test_wait") + "@!%p3 bra SPIN;\nst.global.u32 [%rd5], %r20;\nEND:\n"),
+    "a-thread-that-arrives-twice": ("barrier", AT_ONCE.format(
+        "bar.arrive 1, 64;\nbar.arrive 1, 64;\n", "bar.sync 1, 64;\n")),
+    "a-sum-where-others-meet": ("barrier", AT_ONCE.format(
+        "bar.sync 0;\n", "bar.red.popc.u32 %r20, 0, %p1;\n")),
+    "a-half-that-is-arrived-at-twice": ("barrier", ARRIVE.format("") + ARRIVE.format("") + WAIT),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_a_matter_of_time_is_refused(name: str) -> None:
+    code, body = REFUSED[name]
+    result = run(body)
+    assert [reason.code for reason in result.reasons()] == [code]
+
+
+@pytest.mark.parametrize("again", [
+    "@!%p3 bra SPIN;\n", "@!%p3 bra.uni SPIN;\n", "@%p3 bra ON;\nbra SPIN;\nON:\n",
+    "@%p3 bra ON;\nbra NEAR;\nNEAR:\nbra SPIN;\nON:\n"])
+@pytest.mark.parametrize("before", ["", "mov.u32 %r22, 0;\nadd.u32 %r23, %r22, %r2;\n"])
+def test_a_test_that_is_done_until_it_holds_is_a_wait(again: str, before: str) -> None:
+    body = (TESTED + "SPIN:\n" + before + TEST.format("try_wait") + again + OTHER + STORE
+            + "END:\n")
+    assert run(body).usable
+
+
+def test_each_block_has_its_own_votes() -> None:
+    """In block 1 the warps come to the barrier one after the other, in block 0 at once."""
+    ask = "bar.red.popc.u32 %r{}, 0, %p4;\n"
+    body = ("mov.u32 %r9, %ctaid.x;\nsetp.eq.u32 %p1, %r9, 1;\nsetp.ge.u32 %p2, %r1, 32;\n"
+            "and.pred %p3, %p1, %p2;\nshl.b32 %r20, %r9, 8;\ncvt.u64.u32 %rd20, %r20;\n"
+            "add.s64 %rd5, %rd5, %rd20;\nsetp.lt.u32 %p4, %r1, 3;\nmov.u32 %r10, 70;\n"
+            "mov.u32 %r11, 50;\n@%p3 bra B;\n" + ask.format(10) + "bra END;\nB:\n"
+            + ask.format(11) + "END:\nadd.u32 %r10, %r10, %r11;\nst.global.u32 [%rd5], %r10;\n")
+    words = run(body, grid=2, out="u32").outputs["y"].words[1]
+    assert words[:96].tolist() == [53] * 96
+    assert words[96:128].tolist() == [73] * 32
+
+
+def test_a_variable_of_the_module_is_nobodys_secret() -> None:
+    """What a kernel leaves there is no output of it, and not to be left out either."""
+    whole = text(LOAD + "st.global.f32 [%rd5], %f1;\n{}").replace(
+        ".visible .entry", ".visible .global .align 4 .b8 gv[1024];\n.visible .entry")
+    plain = whole.replace("{}", "")
+    for more in ("st.global.u32 [gv], 7;\n", "red.global.add.u32 [gv], 1;\n"):
+        other = whole.replace("{}", more)
+        result = replay(lower(parse(other)), facts())
+        assert [reason.code for reason in result.reasons()] == ["role"]
+        assert not compare(plain, other, launch_a=facts()).equal
+
+
+def test_lanes_may_hold_more_constants_than_a_word_has_bits() -> None:
+    """Each lane takes the maximum of an element, a square and a number of its own."""
+    body = LOAD + "mul.rn.f32 %f5, %f1, %f1;\ncvt.rn.f32.u32 %f4, %r1;\n" \
+        "add.rn.f32 %f4, %f4, {};\n" + "".join(
+            f"shr.u32 %r9, %r1, 2;\nsetp.eq.u32 %p1, %r9, {k};\nselp.f32 %f6, %f4, %f5, %p1;\n"
+            "max.f32 %f1, %f1, %f6;\n" for k in range(24)) + "st.global.f32 [%rd5], %f1;\n"
+    one, two = (run(body.replace("{}", x), 96).outputs["y"].words for x in ("1.0", "2.0"))
+    assert (one[:, :96] != two[:, :96]).any(axis=0).all()
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_planted_defect_is_found_and_its_twin_is_clean(name: str) -> None:
