@@ -232,6 +232,22 @@ def test_a_register_that_is_reused_has_separate_values() -> None:
     assert premises == {MEASURED}
 
 
+@pytest.mark.parametrize(("product", "use"), [
+    ("mul.f32 %f1, %f2, 0f3ACA4588;", "add.f32 {}, %f1, %f4;"),
+    ("mul.f32 %f1, %f2, %f3;", "mul.f32 {}, %f1, 0f3E800000;")])
+def test_what_stands_between_two_joined_blocks_reads_what_reaches_it(product: str,
+                                                                      use: str) -> None:
+    """L stands between the block of the product and M, which continues it, but follows neither."""
+    body = ("mov.f32 %f1, %f5; @%p1 bra L; {} bra M; L: {} bra N; M: {} mov.f32 %f1, %f6;"
+            " add.rn.f32 %f1, %f1, %f6; st.global.f32 [%rd1+8], %f1; N:")
+    ops, _ = done(body.format(product, use.format("%f0"), use.format("%f7")))
+    plain, _ = done(body.format("mov.f32 %f1, %f2;", use.format("%f0"), use.format("%f7")))
+    mine = [op for op in plain if op.startswith("%f0 ")]
+    assert mine == [op for op in ops if op.startswith("%f0 ")]
+    assert [op for op in plain if op.startswith("%f7 ")] != [
+        op for op in ops if op.startswith("%f7 ")]
+
+
 def test_branch_targets_move_with_their_operations() -> None:
     p = contract(program("mul.f32 %f1, %f2, %f3; sub.f32 %f0, %f1, %f4; L: add.s32 %r0, %r0, 1;"
                          " setp.lt.s32 %p1, %r0, 8; @%p1 bra L; ret;"))

@@ -269,7 +269,7 @@ class Pass:
         end = next((w for w in whole if w > at), -1)
         partly = [w for w in writers if w > at and self.ops[w].guard is not None]
         if end >= 0:  # the definition lives up to the next one of its block
-            mine = [r for r in readers if at < r <= end]
+            mine = [r for r in readers if at < r <= end and self.chain[r] == chain]
             return mine, any(w < r for w in partly for r in mine)
         # It lives on behind the block: certain only if nobody reads it there, nor in the block's
         # next round before a definition.
