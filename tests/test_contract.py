@@ -258,3 +258,21 @@ def test_branch_targets_move_with_their_operations() -> None:
 def test_programs_without_plain_products_come_back_unchanged() -> None:
     p: Program = program("add.f32 %f0, %f1, %f2;")
     assert contract(p) is p
+
+
+TESTED = "setp.lt.f32 %p1, %f1, 0f3F800000;"
+CLAMP = "selp.f32 %f3, %f1, 0f3F800000, %p1; max.f32 %f0, %f3, 0f00000000;"
+
+
+@pytest.mark.parametrize(("body", "saturates", "certain"), [
+    (f"{TESTED} {CLAMP}", True, True),
+    (f"mov.f32 %f1, %f2; {TESTED} {CLAMP}", True, True),
+    (f"{TESTED} mov.f32 %f1, %f2; {CLAMP}", False, True),
+    (f"{TESTED} @%p2 mov.f32 %f1, %f2; {CLAMP}", False, True),
+    (f"{TESTED} @%p2 bra L; mov.f32 %f1, %f2; L: {CLAMP}", False, False),
+    (f"{TESTED} mov.f32 %f5, %f6; @%p2 bra L; mov.f32 %f5, %f2; L: {CLAMP}", True, True)])
+def test_a_choice_is_an_extremum_of_what_was_tested(body: str, saturates: bool,
+                                                    certain: bool) -> None:
+    ops, premises = done(body)
+    assert any(op.startswith("%f0 = fadd") for op in ops) == saturates
+    assert (UNCERTAIN in premises) == (not certain)

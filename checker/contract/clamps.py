@@ -171,10 +171,20 @@ class _Clamps(Pass):
         for table, x, bound in ((_FIRST, one, other), (_SECOND, other, one)):
             if x == a and self._literal(bound) == bits:
                 for kind, conditions in table.items():
-                    if cond in conditions:
+                    if cond in conditions and self._as_tested(a, at, index):
                         mode = FloatMode(test.attr.type, denorm=test.attr.denorm)
                         return kind, mode, a, bits
         return None
+
+    def _as_tested(self, reg: int, at: int, index: int) -> bool:
+        """Whether a register holds at `index` what was tested at `at`."""
+        between = any(at < i < index for i in self.writers[reg])
+        if self.chain[at] == self.chain[index]:
+            return not between
+        if self.loops or between or len(self.writers[reg]) > 1:
+            self.premises.add(UNCERTAIN)
+            return False
+        return True
 
     def _literal(self, source: Source) -> int | None:
         if isinstance(source, Const):
