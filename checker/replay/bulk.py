@@ -2,7 +2,7 @@
 
 In: addresses, coordinates, tensor maps of the launch facts or built in memory by the kernel. Out:
 bodies of steps. A copy is carried out at issue; until somebody waits for its mbarrier phase its
-bytes are pending, and the source of a store is compared again at the wait.
+bytes are pending; those that a store writes are until its thread waits, its source is being read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from checker.replay.integers import int_op, isum
 from checker.replay.machine import Machine
 from checker.replay.memory import Cells, Rows
 from checker.replay.order import Codes
-from checker.replay.sync import Mbar, mbar_at, publish, settle
+from checker.replay.sync import mbar_at, publish, settle
 from checker.replay.values import Conc, V, bits_of, const, merge
 
 __all__ = ["BODIES", "TensorMap"]
@@ -55,12 +55,18 @@ class TensorMap:
 
 @dataclass(slots=True)
 class _Store:
-    """A copy out of shared memory that has not been waited for."""
+    """A copy out of shared memory that has not been waited for: whose, of which group, from where.
 
-    rows: Rows
-    granule: int
-    h: NDArray[np.uint64]
-    blocks: NDArray[np.int64]
+    group: -1 while it is not committed. number: of the reading, 0 when that is over.
+    """
+
+    block: int
+    thread: int
+    source: Rows
+    number: int
+    cells: Cells
+    target: Rows
+    group: int = -1
 
 
 def _from_launch(m: Machine, arg: TensorMapArg) -> TensorMap:
@@ -222,9 +228,9 @@ def _complete(m: Machine, bar: NDArray[Any], b: Any, t: Any, size: int, at: Any,
         settle(one)
 
 
-def arrived(m: Machine, bar: Mbar, block: int) -> None:
-    """Somebody waited for the phase: its bytes are there for all that wait, or learn of it."""
-    for entry in bar.landed:
+def arrived(m: Machine, landed: list[Any], block: int) -> None:
+    """Somebody waited for a phase: its bytes are there for all that wait, or learn of it."""
+    for entry in landed:
         watch, rows, number, done = entry
         if done:
             continue
@@ -238,8 +244,6 @@ def arrived(m: Machine, bar: Mbar, block: int) -> None:
             watch.read_until_now(rows, engine)
         else:
             watch.mark(rows, False)
-    m.order.by_engine(bar.history[-1])
-    bar.landed.clear()
 
 
 def _tensor_out(m: Machine, attr: BulkCopy, tmap: TensorMap, cells: Cells, offset: Any, inside: Any,
@@ -252,13 +256,14 @@ def _tensor_out(m: Machine, attr: BulkCopy, tmap: TensorMap, cells: Cells, offse
     width = 8 * tmap.elem_bytes
     warps = _threads(m, b, t)
     v = m.shared.load(b.reshape(-1, 1), at, width, None, warps, tmap.elem_bytes)
-    _remember(m, b, at, tmap.elem_bytes)
     cells.line = m.program.sites[m.program.ops[m.pc].site].span.line
     keep = None if every(inside) else inside
     if attr.kind == "reduce":
         old = cells.load(0, offset, width, keep, warps, tmap.elem_bytes)
         v = _reduced(m, attr.reduce_op, old, v, width)
     cells.store(0, offset, v, keep, warps, tmap.elem_bytes)
+    for i, (block, thread) in enumerate(zip(b, t, strict=True)):
+        _begin(m, int(block), int(thread), at[i], cells, offset[i, inside[i]], tmap.elem_bytes)
 
 
 def cells_float(m: Machine, cells: Cells) -> bool:
@@ -276,11 +281,16 @@ def _reduced(m: Machine, name: str, old: V, v: V, width: int) -> V:
     return int_op(core, width, [old, v], None, width)
 
 
-def _remember(m: Machine, b: Any, at: Any, size: int) -> None:
-    shared = m.shared
-    rows = shared.rows(b.reshape(-1, 1), at, max(size, shared.g)).flat()
-    m.extra.setdefault("stores", []).append(
-        _Store(rows, shared.g, shared.take(rows)[0], np.asarray(b)))
+def _begin(m: Machine, block: int, thread: int, at: NDArray[np.int64], cells: Cells,
+           offset: NDArray[np.int64], size: int) -> None:
+    """A thread's store reads (shared) and writes (global) these elements until it has waited."""
+    source, target = m.shared.rows(block, at, size).flat(), cells.rows(0, offset, size).flat()
+    number = m.extra["step"] = m.extra.get("step", 0) + 1
+    assert m.shared.watch is not None
+    m.shared.watch.begin_reading(source, number)
+    if cells.watch is not None:
+        cells.watch.mark(target, True)
+    m.extra.setdefault("stores", []).append(_Store(block, thread, source, number, cells, target))
 
 
 def _plain(m: Machine, attr: BulkCopy, bits: list[NDArray[Any]], lanes: Mask) -> None:
@@ -309,31 +319,46 @@ def _plain(m: Machine, attr: BulkCopy, bits: list[NDArray[Any]], lanes: Mask) ->
             _inside_buffer(m, cells, origin + away, np.ones_like(away, dtype=bool), step)
             at = src + away
             v = m.shared.load(np.array([[block]]), at, 8 * step, None, who, step)
-            _remember(m, np.array([block]), at, step)
             cells.line = m.program.sites[m.program.ops[m.pc].site].span.line
             cells.store(0, origin + away, v, None, who, step)
+            _begin(m, int(block), int(thread), at[0], cells, origin + away[0], step)
 
 
 def _commit(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
-    return
+    """Close a group of stores of each thread."""
+    lanes = m.full(on) & m.live
+    groups = m.extra.setdefault("bulk groups", np.zeros((m.B, m.T), dtype=np.int64))
+    for s in m.extra.get("stores", []):
+        if s.group < 0 and lanes[s.block, s.thread]:
+            s.group = int(groups[s.block, s.thread])
+    groups[lanes] += 1
 
 
 def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
-    """Sources of finished stores must still hold what was stored."""
-    shared = m.shared
-    stores: list[_Store] = m.extra.get("stores", [])
-    if int(op.attr[0]) > 0:
-        return
-    blocks = np.asarray((m.full(on) & m.live).any(axis=1))
+    """All but the last groups of a thread have read their source; without `.read`: are there."""
+    pending, only_read = op.attr
+    lanes = m.full(on) & m.live
+    groups = m.extra.setdefault("bulk groups", np.zeros((m.B, m.T), dtype=np.int64))
     kept = []
-    for s in stores:
-        if not every(blocks[s.blocks]):
+    for s in m.extra.get("stores", []):
+        over = lanes[s.block, s.thread] and 0 <= s.group < groups[s.block, s.thread] - int(pending)
+        if over and s.number:
+            _end_reading(m, s)
+        if over and not only_read and s.cells.watch is not None:
+            s.cells.watch.mark(s.target, False)
+            s.cells.watch.wrote(s.target, np.full(
+                s.target.at.shape, m.who[s.block, s.thread], dtype=np.int32))
+        if not over or only_read:
             kept.append(s)
-            continue
-        if s.granule == shared.g and some(shared.take(s.rows)[0] != s.h):
-            m.report("async-overwrite", "shared memory changes while a bulk store may still read "
-                                        "it")
     m.extra["stores"] = kept
+
+
+def _end_reading(m: Machine, s: _Store) -> None:
+    watch = m.shared.watch
+    assert watch is not None
+    watch.end_reading(s.source, s.number)
+    watch.read_until_now(s.source, np.full(m.B, m.who[s.block, s.thread], dtype=np.int32))
+    s.number = 0
 
 
 def _tensormap_set(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:

@@ -395,8 +395,8 @@ class Cells:
             self.report("async-write", f"{self.name} is written where an asynchronous copy is on "
                                        "its way")
         if self.watch.being_read(rows):
-            self.report("async-overwrite", f"{self.name} is written while a matrix step may still "
-                                           "read it")
+            self.report("async-overwrite", f"{self.name} is written while a matrix step or a bulk "
+                                           "store may still read it")
 
     def _differs(self, rows: Rows, h: Any) -> NDArray[np.bool_]:
         return np.asarray((rows.of(self.h, self.g)[:, rows.at] != h).any(axis=0))

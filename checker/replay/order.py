@@ -179,10 +179,11 @@ class Order:
         self.now += 1
         return np.asarray(row)
 
-    def by_engine(self, row: NDArray[np.int32]) -> None:
+    def by_engine(self, row: NDArray[np.int32]) -> int:
         """What the engine did just now is part of what was published; later events are not."""
-        row[self.strands] = self.now
+        row[self.strands] = seq = self.now
         self.now += 1
+        return seq
 
     def acquire(self, block: int, strands: Any, row: NDArray[np.int32]) -> None:
         """These strands learn what was published."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from checker.core import OPS, Barrier, Const, Op, Program
 from checker.replay.facts import Mask
 from checker.replay.machine import EMPTY, Fragment, Machine, Step
+from checker.replay.order import Codes
 from checker.replay.values import Conc, V, const, pred_bits
 
 __all__ = ["Mbar", "WAITS", "WAKES", "arrive", "bars_of", "mbar_at", "publish", "settle", "step"]
@@ -244,6 +245,18 @@ def _wake_barrier(m: Machine, op: Op, fragment: Fragment) -> Mask:
 
 
 @dataclass(slots=True)
+class Phase:
+    """A phase that is over: the clock of arrivals so far, its copies, when it was first waited for.
+
+    Only who waits knows of it, and who learns that from them: it is the engine's event.
+    """
+
+    published: NDArray[np.int32]
+    landed: list[Any]
+    seq: int = 0
+
+
+@dataclass(slots=True)
 class Mbar:
     """One mbarrier: arrivals still missing in this phase, bytes still to come, phases completed."""
 
@@ -254,9 +267,8 @@ class Mbar:
     tx: int = 0
     phase: int = 0
     published: NDArray[np.int32] | None = None  # clock of this phase's arrivals
-    history: list[Any] = field(default_factory=list)  # clock of each completed phase
+    history: list[Phase] = field(default_factory=list)
     incoming: list[Any] = field(default_factory=list)  # cells of this phase's copies
-    landed: list[Any] = field(default_factory=list)  # cells of completed phases
 
 
 def _bars(m: Machine) -> dict[tuple[int, int], Mbar]:
@@ -276,8 +288,19 @@ def mbar_at(m: Machine, block: int, address: int, thread: int) -> Mbar:
     return found
 
 
+def _knows_over(m: Machine, phase: Phase, block: int, codes: Codes) -> NDArray[np.bool_]:
+    """Which of these know that a phase is over that somebody has waited for."""
+    return m.order.knows(codes, np.full_like(codes, m.order.engine(block)),
+                         np.full_like(codes, phase.seq))
+
+
 def publish(m: Machine, bar: Mbar, block: int, threads: Sequence[int]) -> None:
-    """Make the events of threads so far part of the current phase."""
+    """Make the events of threads so far part of the current phase, which they must know it is."""
+    if bar.history:
+        codes = m.who[block, np.asarray(threads, dtype=np.int64)]
+        if not bar.history[-1].seq or not _knows_over(m, bar.history[-1], block, codes).all():
+            raise m.unsupported("mbarrier", "a thread arrives at an mbarrier and has not learned "
+                                            "that its last phase is over: it may count for that")
     row = m.order.release(block, m.strand_of(threads))
     bar.published = row if bar.published is None else np.maximum(bar.published, row)
 
@@ -308,10 +331,10 @@ def settle(bar: Mbar) -> None:
     while bar.pending <= 0 and bar.tx == 0 and bar.count > 0:
         bar.phase += 1
         bar.pending += bar.count
-        bar.history.append(bar.published)
-        bar.published = None
-        bar.landed += bar.incoming
-        bar.incoming = []
+        rows = [phase.published for phase in bar.history[-1:]]
+        rows += [] if bar.published is None else [bar.published]
+        bar.history.append(Phase(np.max(rows, axis=0), bar.incoming))
+        bar.published, bar.incoming = None, []
 
 
 def lanes_of(m: Machine, on: Mask | None, address: NDArray[Any]) -> list[tuple[int, int, int]]:
@@ -405,13 +428,32 @@ def _test(m: Machine, op: Op, lanes: Mask) -> Mask:
         ok = np.asarray((bar.phase & 1) != (want & 1) if op.attr == "parity" else bar.phase > want)
         done[block, threads] = ok
         if ok.any():
-            if bar.landed:
-                m.extra["arrived"](m, bar, block)
-            if bar.history and bar.history[-1] is not None:
-                m.order.acquire(block, m.strand_of(np.array(threads)[ok]), bar.history[-1])
+            _learn(m, bar, block, np.array(threads)[ok], want[ok], op.attr == "parity")
     if done.any() and op.dst:
         m.put(op.dst[0], Conc(np.array([[True]]), 1), done, True)
     return done
+
+
+def _learn(m: Machine, bar: Mbar, block: int, threads: NDArray[np.int64], want: NDArray[np.int64],
+           parity: bool) -> None:
+    """Threads learn of the phase they waited for: the first one it may be, as far as they know."""
+    codes = m.who[block, threads]
+    known = np.zeros(len(threads), dtype=np.int64)  # phases that each knows to be over
+    left = np.ones(len(threads), dtype=bool)
+    for number in reversed(range(len(bar.history))):
+        if bar.history[number].seq and left.any():
+            knows = left & _knows_over(m, bar.history[number], block, codes)
+            known[knows], left = number + 1, left & ~knows
+    which = np.where((known - want) & 1, known - 1, known) if parity else want
+    for number in np.unique(which[which >= known]):
+        first = number + 1
+        while first and not bar.history[first - 1].seq:
+            first -= 1
+        for phase in bar.history[first : number + 1]:
+            m.extra["arrived"](m, phase.landed, block)
+            phase.seq = m.order.by_engine(phase.published)
+        m.order.acquire(block, m.strand_of(threads[which == number]),
+                        bar.history[number].published)
 
 
 def _tried_again(m: Machine) -> bool:

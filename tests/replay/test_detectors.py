@@ -288,6 +288,39 @@ CASES |= {
         "bar.sync 3, 64;\nbar.sync 1, 64;\n" + OTHER + STORE + "bra END;\nC:\nbar.sync 3, 64;\n"
         "END:\n"),
 }
+# lane 0 stores 256 bytes of shared memory to y
+STORED = (LOAD + TO_SHARED + "fence.proxy.async.shared::cta;\n" + BAR + FIRST + "@!%p1 bra GO;\n"
+          "cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r4], 256;\n"
+          "cp.async.bulk.commit_group;\n{}GO:\n")
+READ_OVER, OVER = "cp.async.bulk.wait_group.read 0;\n", "cp.async.bulk.wait_group 0;\n"
+ANOTHER = ("add.s64 %rd20, %rd2, 512;\n"
+           "cp.async.bulk.global.shared::cta.bulk_group [%rd20], [%r4], 256;\n"
+           "cp.async.bulk.commit_group;\n")
+BACK = ("ld.global.f32 %f2, [%rd2];\nadd.rn.f32 %f2, %f2, %f2;\n"
+        "st.global.f32 [%rd2+512], %f2;\n")
+CASES |= {f"a-store-under-way-{name}": (STORED.format(bad), code, STORED.format(good))
+          for name, bad, code, good in (
+    ("is-written-over", "st.shared.f32 [%r4], 1.0;\n" + READ_OVER, "async-overwrite",
+     READ_OVER + "st.shared.f32 [%r4], 1.0;\n"),
+    ("is-written-over-in-part", "mov.b16 %h1, 5;\nst.shared.b16 [%r4], %h1;\n" + READ_OVER,
+     "async-overwrite", READ_OVER + "mov.b16 %h1, 5;\nst.shared.b16 [%r4], %h1;\n"),
+    ("is-written-over-for-good", "st.shared.f32 [%r4], 1.0;\n", "async-overwrite",
+     "st.shared.f32 [%r4+256], 1.0;\n"),
+    ("is-read-back", BACK + OVER, "async-read", OVER + BACK),
+    ("is-read-back-too-early", READ_OVER + BACK, "async-read", READ_OVER + OVER + BACK),
+    ("is-stored-over", "st.global.f32 [%rd2], 1.0;\n" + OVER, "async-write",
+     OVER + "st.global.f32 [%rd2], 1.0;\n"),
+    ("is-one-of-two", ANOTHER + READ_OVER.replace("0", "1") + "st.shared.f32 [%r4], 1.0;\n",
+     "async-overwrite", ANOTHER + READ_OVER + "st.shared.f32 [%r4], 1.0;\n"))}
+CASES |= {
+    "a-store-that-another-warp-waits-for": (
+        STORED.format("").replace("GO:\n", OVER + "GO:\n") + "xor.b32 %r6, %r3, 128;\n"
+        "cvt.u64.u32 %rd6, %r6;\nadd.s64 %rd7, %rd2, %rd6;\nld.global.f32 %f2, [%rd7];\n"
+        "add.rn.f32 %f2, %f2, %f2;\nst.global.f32 [%rd5+512], %f2;\n", "race-read",
+        STORED.format("").replace("GO:\n", OVER + "GO:\n") + BAR + "xor.b32 %r6, %r3, 128;\n"
+        "cvt.u64.u32 %rd6, %r6;\nadd.s64 %rd7, %rd2, %rd6;\nld.global.f32 %f2, [%rd7];\n"
+        "add.rn.f32 %f2, %f2, %f2;\nst.global.f32 [%rd5+512], %f2;\n"),
+}
 TESTED = ONE_ARRIVES[: ONE_ARRIVES.index("WAIT:")].format(WARP) + "WAIT:\n"
 TEST = "mbarrier.{}.parity.shared.b64 %p3, [sm+4096], 0;\n"
 AT_ONCE = LOAD + "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra A;\n{}bra END;\nA:\n{}END:\n"
@@ -301,6 +334,10 @@ REFUSED = {
         + TEST.format("test_wait") + "@!%p3 bra SPIN;\nst.global.u32 [%rd5], %r20;\nEND:\n"),
     "a-thread-that-arrives-twice": ("barrier", AT_ONCE.format(
         "bar.arrive 1, 64;\nbar.arrive 1, 64;\n", "bar.sync 1, 64;\n")),
+    "an-arrival-that-may-be-early": ("mbarrier", ONE_ARRIVES.format(WARP).replace(
+        "bra END", "@%p1 mbarrier.arrive.shared.b64 %rd20, [sm+4096];\nbra END")),
+    "three-arrivals-of-whom-one-counts": (
+        "mbarrier", ONE_ARRIVES.format(WARP).replace("@%p1 mbarrier.arrive", "mbarrier.arrive")),
     "a-sum-where-others-meet": ("barrier", AT_ONCE.format(
         "bar.sync 0;\n", "bar.red.popc.u32 %r20, 0, %p1;\n")),
     "a-half-that-is-arrived-at-twice": ("barrier", ARRIVE.format("") + ARRIVE.format("") + WAIT),
