@@ -164,11 +164,13 @@ class Barrier:
     action: sync | arrive | red_and | red_or | red_popc; of a cluster: arrive | arrive_relaxed |
     wait. src: (id, count?, predicate?).
     shared: as cta, but accesses to memory that is not shared may be under way when threads come.
+    aligned: the lanes of a warp come together (to all but the replay that is nothing).
     """
 
     kind: str
     action: str = "sync"
     has_count: bool = False
+    aligned: bool = field(default=False, repr=False)
 
     @property
     def shared_only(self) -> bool:

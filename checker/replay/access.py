@@ -540,6 +540,8 @@ def _stmatrix(op: Op) -> Callable[..., None]:
         address = m.known(values[0], on, "an address")
         address = np.broadcast_to(address, (address.shape[0], m.T))
         lane = m.lane_index % m.width
+        if ((address & np.uint64(15) != 0) & (lane < 8 * len(values[1:])) & m.full(on)).any():
+            raise m.unsupported("misaligned", "a row of a matrix is not aligned to 16 bytes")
         for i, v in enumerate(values[1:]):
             for k, (row, col, bits) in enumerate(_pieces(lane, attr.trans)):
                 start = _unwindow(address[:, (8 * i + row + m.warp_base)[0]])

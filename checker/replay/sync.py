@@ -66,6 +66,8 @@ def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
     if plain and not m.parked and (full == m.live).all() and not m.extra["barriers"]:
         _join(m, m.strands(full), attr.shared_only)
         return None
+    if attr.aligned and _part_of_a_warp(m, full):
+        raise m.unsupported("barrier", "part of a warp comes to a barrier that takes whole warps")
     values = _values(m, op)
     ident = m.known(values[0], on, "a barrier's number") if values else np.zeros((1, 1))
     wide = np.broadcast_to(ident, full.shape)
@@ -78,6 +80,11 @@ def _barrier(m: Machine, op: Op, on: Mask | None) -> Mask | None:
         _complete(m, named)
         done |= _leave(m, op, named, lanes)
     return None if (done | ~full).all() else done
+
+
+def _part_of_a_warp(m: Machine, lanes: Mask) -> bool:
+    here, live = (x.reshape(m.B, m.warps, m.width) for x in (lanes, m.live))
+    return bool((here.any(axis=2) & (here != live).any(axis=2)).any())
 
 
 @dataclass(slots=True)

@@ -338,6 +338,12 @@ REFUSED = {
         "bra END", "@%p1 mbarrier.arrive.shared.b64 %rd20, [sm+4096];\nbra END")),
     "three-arrivals-of-whom-one-counts": (
         "mbarrier", ONE_ARRIVES.format(WARP).replace("@%p1 mbarrier.arrive", "mbarrier.arrive")),
+    "half-a-warp-at-a-barrier-of-whole-ones": (
+        "barrier", LOAD + TO_SHARED + "and.b32 %r6, %r1, 1;\nsetp.eq.u32 %p1, %r6, 0;\n"
+        "@%p1 bra A;\n" + BAR + "bra END;\nA:\n" + BAR + "END:\n" + OTHER + STORE),
+    "a-matrix-whose-rows-are-not-aligned": (
+        "misaligned", LOAD + "mov.b32 %r10, %f1;\nshl.b32 %r6, %r1, 4;\nand.b32 %r6, %r6, 112;\n"
+        "add.u32 %r6, %r6, %r4;\nstmatrix.sync.aligned.m8n8.x1.shared.b16 [%r6+4], {%r10};\n"),
     "a-sum-where-others-meet": ("barrier", AT_ONCE.format(
         "bar.sync 0;\n", "bar.red.popc.u32 %r20, 0, %p1;\n")),
     "a-half-that-is-arrived-at-twice": ("barrier", ARRIVE.format("") + ARRIVE.format("") + WAIT),
@@ -349,6 +355,12 @@ def test_what_is_a_matter_of_time_is_refused(name: str) -> None:
     code, body = REFUSED[name]
     result = run(body)
     assert [reason.code for reason in result.reasons()] == [code]
+
+
+def test_half_a_warp_may_come_to_a_barrier_of_threads() -> None:
+    _, body = REFUSED["half-a-warp-at-a-barrier-of-whole-ones"]
+    assert run(body.replace("bar.sync", "barrier.sync")).usable
+    assert not run(body.replace("bar.sync", "barrier.sync.aligned")).usable
 
 
 @pytest.mark.parametrize("again", [

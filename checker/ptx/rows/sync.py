@@ -12,14 +12,14 @@ from checker.syntax import Name
 def bar(x: Line) -> None:
     """bar{.cta}.sync a{, b}; .arrive a, b; .red.popc.u32 d, a{, b}, {!}c; .red.{and,or}.pred.
 
-    `.aligned` promises that all lanes of a warp run it together: no value.
+    `bar` is `barrier.aligned`: all lanes of a warp run it together.
     """
     action = x.one_of("sync", "arrive", "red")
-    x.ignore("aligned")
+    aligned = x.has("aligned") or x.ins.opcode.startswith("bar.")
     if action != "red":
         count = x.count(1, 2)
         src = tuple(x.source(k, "u32") for k in range(count))
-        x.put("barrier", (), src, Barrier("cta", action, count == 2))
+        x.put("barrier", (), src, Barrier("cta", action, count == 2, aligned))
         return
     op = x.one_of("popc", "and", "or")
     type_ = x.type()
@@ -28,7 +28,7 @@ def bar(x: Line) -> None:
     numbers = tuple(x.source(k, "u32") for k in range(1, count - 1))
     width = 32 if op == "popc" else 1
     x.put("barrier", (x.dest(0, width),), (*numbers, x.predicate(count - 1)),
-          Barrier("cta", f"red_{op}", count == 4))
+          Barrier("cta", f"red_{op}", count == 4, aligned))
 
 
 @row("bar.warp")
