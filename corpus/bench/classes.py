@@ -13,8 +13,8 @@ stopped. ``python -m corpus.bench.partition --pack FOLDER...`` joins the results
 
 * ``rows-<n>.jsonl.xz``: one configuration a line: ``target``, ``row``, ``name``, ``group`` (as in
   ``corpus.compile.group_of``), ``text`` (digest), ``grid`` and ``block`` of the launches, and
-  ``classes``: one digest of the output map a launch, or ``why`` there is none. A configuration that
-  cannot be built has ``error`` instead.
+  ``classes``: one digest of the output map a launch, or ``why`` there is none; ``checker``: the
+  version whose replay gave them. A configuration that cannot be built has ``error`` instead.
 * ``texts-<n>.jsonl.xz``: ``target``, ``row``, ``text`` (digest), ``name`` (the first configuration
   with this text), ``isa``, ``asm``.
 
@@ -118,7 +118,10 @@ def make(task: Task, folder: Path) -> Line:
     """Compile and replay one configuration; a text already replayed is not replayed again."""
     from corpus.compile import group_of
 
-    line: Line = {"target": task.target, "row": task.row, "name": task.name}
+    from checker.results import CHECKER_VERSION
+
+    line: Line = {"target": task.target, "row": task.row, "name": task.name,
+                  "checker": CHECKER_VERSION}
     try:
         case, compiled = compile_text(task)
     except Exception as error:  # a compiler may raise anything; the reason is the result
@@ -252,12 +255,17 @@ def build(targets: Sequence[str] = ("sm_90", "sm_80", "sm_100", "gfx942"), *, jo
           rows: Sequence[str] = (), count: int = 10**6, limit: float = 120) -> dict[str, int]:
     """Compile and replay what is not there yet, until the time is up; returns counts.
 
-    count: at most so many configurations of each row and target. limit: seconds a configuration.
+    What another version of the checker replayed is made again: only maps of one version are
+    compared. count: at most so many configurations of each row and target. limit: seconds a
+    configuration.
     """
+    from checker.results import CHECKER_VERSION
+
     begin = time.monotonic()
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    done = {(r["target"], r["name"]) for r in read_parts("rows", PARTITION, folder)}
+    done = {(r["target"], r["name"]) for r in read_parts("rows", PARTITION, folder)
+            if r.get("checker") == CHECKER_VERSION}
     known = {(t["target"], t["text"]) for t in read_parts("texts", PARTITION, folder)}
     tasks: list[Task] = []
     for target in targets:
@@ -298,9 +306,17 @@ def pack(folders: Sequence[Path], most: int, out: Path = PARTITION) -> dict[str,
 
     Of each row and target the first ``most`` texts are kept, in the order in which the row's
     configurations are sampled: an even sample. Any text can be made again from its name, by the
-    compiler that ``producer`` names (``compile_text``).
+    compiler that ``producer`` names (``compile_text``). Raises ValueError where one row's maps are
+    of several versions of the checker.
     """
     lines = {(r["target"], r["name"]): r for r in read_parts("rows", out, *folders)}
+    by: dict[tuple[str, str], set[str]] = {}
+    for line in lines.values():
+        if "classes" in line:
+            by.setdefault((line["target"], line["row"]), set()).add(line.get("checker", "before"))
+    mixed = {key: sorted(versions) for key, versions in by.items() if len(versions) > 1}
+    if mixed:
+        raise ValueError(f"maps of several versions of the checker, build them again: {mixed}")
     asm = {(t["target"], t["text"]): t for t in read_parts("texts", out, *folders)}
     wanted: dict[tuple[str, str], dict[str, Line]] = {}
     for line in sorted(lines.values(), key=lambda line: order(line["name"])):

@@ -168,6 +168,16 @@ def test_a_pack_keeps_every_row_and_an_even_sample_of_texts(tmp_path: Path) -> N
     assert (found.configurations, found.no_text) == (4, 1)
 
 
+def test_maps_of_two_versions_are_not_packed_together(tmp_path: Path) -> None:
+    """A map's digest is one version's: what was equal would be two classes that exist."""
+    folder = stored(tmp_path / "made")
+    lines = list(read_parts("rows", folder))
+    write_lines(folder / "rows-0.jsonl.xz", [lines[0] | {"checker": "0.0.1"}])
+    write_lines(folder / "rows-1.jsonl.xz", lines[1:])
+    with pytest.raises(ValueError, match="several versions"):
+        pack([folder], 3, tmp_path / "packed")
+
+
 def test_every_row_has_the_configurations_that_were_asked_for() -> None:
     for target in ("sm_90", "sm_80", "sm_100", "gfx942"):
         for row in rows_of(target):
@@ -187,6 +197,9 @@ def test_a_build_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (again["there"], again["made"]) == (2, 1)
     (found,) = measure(["sm_90"], ["inductor_sum_loop"], folders=[tmp_path])
     assert (found.configurations, found.false, found.no_text) == (3, 0, 0)
+    monkeypatch.setattr("checker.results.CHECKER_VERSION", "another")
+    other = build(["sm_90"], out=tmp_path, rows=["inductor_sum_loop"], count=3)
+    assert (other["there"], other["made"]) == (0, 3)
 
 
 def test_the_command_names_what_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
