@@ -290,7 +290,10 @@ def _rows(v: V, times: int) -> list[V]:
         return [make_pack(list(parts)) for parts in zip(
             *(_rows(p, times) for p in v.parts), strict=True)]
     if isinstance(v, Conc):
-        return [Conc(bits, v.w) for bits in v.bits.reshape(times, -1, v.bits.shape[-1])]
+        bits, defined = np.broadcast_arrays(v.bits, True if v.defined is None else v.defined)
+        shape = (times, -1, bits.shape[-1])
+        return [Conc(b, v.w, None if v.defined is None else d) for b, d in zip(
+            bits.reshape(shape), defined.reshape(shape), strict=True)]
     h = v.h.reshape(2, times, -1, v.h.shape[-1])
     if isinstance(v.f, int):
         return [Hash(h[:, i], v.f, v.w) for i in range(times)]

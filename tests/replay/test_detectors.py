@@ -373,6 +373,21 @@ def test_a_test_that_is_done_until_it_holds_is_a_wait(again: str, before: str) -
     assert run(body).usable
 
 
+@pytest.mark.parametrize("loads", [1, 2, 3])
+@pytest.mark.parametrize(("at", "usable"), [(512, True), (960, False)])
+def test_what_lies_beyond_a_buffer_is_undefined_where_data_decides(loads: int, at: int,
+                                                                    usable: bool) -> None:
+    """One load, or several that are made at once, of known integers on one path of a branch."""
+    many = "".join(f"ld.global.u32 %r{20 + i}, [%rd4+{at + 4 * i}];\n" for i in range(loads))
+    body = ("ld.global.f32 %f1, [%rd5];\nsetp.gt.f32 %p1, %f1, 0f00000000;\nmov.u32 %r20, 0;\n"
+            "@!%p1 bra L;\n" + many + "L:\nst.global.u32 [%rd5], %r20;\n")
+    launch = facts(dtype="i32", values=list(range(256)))
+    launch["args"][1]["role"] = "inout"
+    result = replay(lower(parse(text(body))), launch)
+    assert result.usable == usable
+    assert usable or codes(result) == {"undefined"}
+
+
 def test_each_block_has_its_own_votes() -> None:
     """In block 1 the warps come to the barrier one after the other, in block 0 at once."""
     ask = "bar.red.popc.u32 %r{}, 0, %p4;\n"
