@@ -116,9 +116,8 @@ def digest_of(text: str) -> str:
 
 def make(task: Task, folder: Path) -> Line:
     """Compile and replay one configuration; a text already replayed is not replayed again."""
-    from corpus.compile import group_of
-
     from checker.results import CHECKER_VERSION
+    from corpus.compile import group_of
 
     line: Line = {"target": task.target, "row": task.row, "name": task.name,
                   "checker": CHECKER_VERSION}
