@@ -281,24 +281,25 @@ def _side_by_side(m: Machine, mem: Mem, addresses: list[NDArray[Any]],
                     max(mem.align_bytes, size))
     if mem.constant:
         _unwritten(many, mem.space, address, mask, size * mem.count)
-    return [list(one) for one in zip(*(_rows(v, times) for v in got), strict=True)]
+    return [list(one) for one in zip(*(_rows(v, times, (m.B, m.T)) for v in got), strict=True)]
 
 
-def _rows(v: V, times: int) -> list[V]:
-    """A value of `times` accesses as one value each."""
+def _rows(v: V, times: int, lanes: tuple[int, int]) -> list[V]:
+    """A value of `times` accesses as one value each, of these lanes (blocks, threads)."""
+    def cut(x: Any, *lead: int) -> Any:
+        wide = np.broadcast_to(x, (*lead, times * lanes[0], lanes[1]))
+        return wide.reshape(*lead, times, *lanes)
+
     if isinstance(v, Pack):
         return [make_pack(list(parts)) for parts in zip(
-            *(_rows(p, times) for p in v.parts), strict=True)]
+            *(_rows(p, times, lanes) for p in v.parts), strict=True)]
     if isinstance(v, Conc):
-        bits, defined = np.broadcast_arrays(v.bits, True if v.defined is None else v.defined)
-        shape = (times, -1, bits.shape[-1])
-        return [Conc(b, v.w, None if v.defined is None else d) for b, d in zip(
-            bits.reshape(shape), defined.reshape(shape), strict=True)]
-    h = v.h.reshape(2, times, -1, v.h.shape[-1])
+        defined = [None] * times if v.defined is None else cut(v.defined)
+        return [Conc(bits, v.w, d) for bits, d in zip(cut(v.bits), defined, strict=True)]
+    h = cut(v.h, 2)
     if isinstance(v.f, int):
         return [Hash(h[:, i], v.f, v.w) for i in range(times)]
-    f = v.f.reshape(times, -1, v.f.shape[-1])
-    return [_value(h[:, i], f[i], v.w) for i in range(times)]
+    return [_value(h[:, i], f, v.w) for i, f in enumerate(cut(v.f))]
 
 
 def _value(h: U64, f: NDArray[np.uint32], width: int) -> V:

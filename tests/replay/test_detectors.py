@@ -374,7 +374,7 @@ def test_a_test_that_is_done_until_it_holds_is_a_wait(again: str, before: str) -
 
 
 @pytest.mark.parametrize("loads", [1, 2, 3])
-@pytest.mark.parametrize(("at", "usable"), [(512, True), (960, False)])
+@pytest.mark.parametrize(("at", "usable"), [(512, True), (960, False), (4096, False)])
 def test_what_lies_beyond_a_buffer_is_undefined_where_data_decides(loads: int, at: int,
                                                                     usable: bool) -> None:
     """One load, or several that are made at once, of known integers on one path of a branch."""
