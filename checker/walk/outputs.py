@@ -29,7 +29,7 @@ from checker.tree.values import Value
 from checker.walk.fractions import by_place
 from checker.walk.order import tests_the_last_tile, visits_every_tile
 from checker.walk.state import StoreEvent
-from checker.walk.writers import Movers, conflict, meet_again, row_codes, unordered
+from checker.walk.writers import Movers, Spans, conflict, meet_again, row_codes, unordered
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
@@ -260,6 +260,7 @@ class _Rows:
     places: list[Any] = field(default_factory=list)  # [lanes][2], hash of the address alone
     values: list[Any] = field(default_factory=list)  # [lanes][2], hash of the value alone
     writers: list[Any] = field(default_factory=list)  # [lanes][lane, instruction, two turns]
+    spans: Spans | None = None  # where the elements lie that each row may write
     steps: list[int] = field(default_factory=list)  # what coordinates move by within a block
     strays: list[Slot] = field(default_factory=list)  # of which they do not tell the turn
     loose: list[Slot] = field(default_factory=list)  # see `Movers.loose`, whoever writes
@@ -500,6 +501,8 @@ def _add_rows(buffers: Any, m: _Member, told: tuple[Hash, Hash, Hash], knowing: 
     if not movers.told_apart(slot, ordered_pivots):
         rows.strays.append(slot)
         told = (told[0], told[2], told[2])  # who writes at which turn counts, too
+    rows.spans = rows.spans or Spans(movers)
+    rows.spans.add(slot, ordered_pivots, lanes, m.offsets[:, order])
     rows.coords.append(m.offsets[:, order])
     for kept, h in zip((rows.places, rows.values, rows.digests), told, strict=True):
         kept.append(np.broadcast_to(h, (2, len(lanes))).T)
@@ -561,7 +564,8 @@ def _finish(engine: Engine, base: Node | None, kind: str, by_shape: dict[Any, _R
 def _several_writers(engine: Engine, rows: _Rows, coords: Any, places: Any, digests: Any) -> bool:
     """Tell whether one element is written twice; note where nothing keeps the order."""
     values = np.concatenate(rows.values)
-    again = meet_again(rows.steps, coords, places, values)
+    assert rows.spans is not None
+    again = meet_again(rows.steps, coords, places, values, rows.spans)
     site = rows.slots[int(np.concatenate(rows.index)[again][0])].event.site \
         if again is not None else Movers(engine).cross(rows.strays)
     if site is not None:
@@ -569,7 +573,7 @@ def _several_writers(engine: Engine, rows: _Rows, coords: Any, places: Any, dige
     if not conflict(coords, places, digests):
         return False
     site = rows.loose[0].event.site if rows.loose else unordered(
-        engine, np.concatenate(rows.writers), values, coords, places)
+        engine, np.concatenate(rows.writers), values, coords, places, rows.spans)
     if site is not None:
         engine.found.unmodelled.append((site, _WRITERS))
     return True

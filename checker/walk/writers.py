@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from checker.tree.rewrite import Pivot
     from checker.walk.engine import Engine
 
-__all__ = ["Movers", "conflict", "meet_again", "row_codes", "unordered"]
+__all__ = ["Movers", "Spans", "conflict", "meet_again", "row_codes", "unordered"]
+
+_FAR = 1 << 62  # no bound
 
 
 def row_codes(coords: Any) -> Any:
@@ -46,7 +49,8 @@ def conflict(coords: Any, places: Any, digests: Any) -> bool:
     return some(again & (digests[1:] != digests[:-1]).any(axis=1))
 
 
-def unordered(engine: Engine, writers: Any, values: Any, coords: Any, places: Any) -> int | None:
+def unordered(engine: Engine, writers: Any, values: Any, coords: Any, places: Any, spans: Spans
+              ) -> int | None:
     """Return the site of a store that meets another thread's, with another value and unordered.
 
     Those of one instruction are, and those with no barrier in between.
@@ -57,17 +61,14 @@ def unordered(engine: Engine, writers: Any, values: Any, coords: Any, places: An
     ways = [(site, lane), (in_block, lane // program.warp_size)]
     for together, writer in ways if program.lockstep else [*ways, (in_warps, lane)]:
         meeting = row_codes(np.column_stack((element, together)))
-        order = np.lexsort((value, meeting))
-        same = meeting[order][1:] == meeting[order][:-1]
-        torn = set(meeting[order][1:][same & (value[order][1:] != value[order][:-1])].tolist())
-        for i in np.flatnonzero(np.isin(meeting, list(torn))).tolist() if torn else ():
-            others = (meeting == meeting[i]) & (value != value[i]) & (writer != writer[i])
-            if bool(others.any()):
-                return int(site[i])
+        row = _meeting(meeting, _several(meeting, value), (value, writer), spans)
+        if row is not None:
+            return int(site[row])
     return None
 
 
-def meet_again(steps: Sequence[int], coords: Any, places: Any, values: Any) -> int | None:
+def meet_again(steps: Sequence[int], coords: Any, places: Any, values: Any, spans: Spans
+               ) -> int | None:
     """Return a row whose element another turn, or thread, writes with another value.
 
     steps: what each coordinate moves by from turn to turn; 0: it stays. Which of the two comes
@@ -76,10 +77,29 @@ def meet_again(steps: Sequence[int], coords: Any, places: Any, values: Any) -> i
     if not any(steps):
         return None
     within = np.where(np.array(steps) > 0, coords % np.maximum(steps, 1), coords)
-    element, value = _elements(within, places), _numbers(values)
-    several = [_several(element, row_codes(coords)), _several(element, value)]
-    found = np.flatnonzero(np.isin(element, np.intersect1d(*several)))
-    return int(found[0]) if len(found) else None
+    element, value, place = _elements(within, places), _numbers(values), row_codes(coords)
+    several = np.intersect1d(_several(element, place), _several(element, value))
+    return _meeting(element, several, (place, value), spans)
+
+
+def _meeting(element: Any, several: Any, unlike: Sequence[Any], spans: Spans) -> int | None:
+    """Return a row that writes one of some elements, as another row does that is unlike it."""
+    found = np.flatnonzero(np.isin(element, several)) if len(several) else several
+    if not len(found):
+        return None
+    low, high = spans.bounds()
+    found = found[(low[found] <= high[found]).all(axis=1)]  # others never write
+    found = found[np.argsort(element[found], kind="stable")]
+    edges = np.flatnonzero(np.diff(element[found])) + 1
+    for start, end in pairwise([0, *edges.tolist(), len(found)]):
+        rows = found[start:end]
+        for i in rows.tolist():
+            meets = ((low[rows] <= high[i]) & (low[i] <= high[rows])).all(axis=1)
+            for column in unlike:
+                meets &= column[rows] != column[i]
+            if some(meets):
+                return int(i)
+    return None
 
 
 def _elements(coords: Any, places: Any) -> Any:
@@ -104,22 +124,32 @@ class Movers:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.turns = self.threads = 0
+        self.turns = self.threads = self.running = 0
         for bit, atom in engine.forest.bits.items():
             if atom.op == "kappa":
                 self.turns |= bit
+            elif atom.op == "phi":
+                self.running |= bit
             elif atom.op == "sreg" and atom.attr.startswith("tid"):
                 self.threads |= bit
 
     def of(self, nodes: Iterable[Node]) -> int:
         """Return which counters and thread indices some values depend on."""
+        return self._symbols(nodes) & (self.turns | self.threads)
+
+    def _symbols(self, nodes: Iterable[Node]) -> int:
         deps = 0
         for n in nodes:
             deps |= n.deps & ~LOW_BITS
         for bit, below in reversed(self.engine.forest.hidden.items()):
             if deps & bit:
                 deps |= below
-        return deps & (self.turns | self.threads)
+        return deps
+
+    def stays(self, mono: Iterable[Node]) -> bool:
+        """Tell whether a product is one number in all threads of a block and turns of its loops."""
+        return self.engine.known_block and all(a.uniform and not a.tainted for a in mono) \
+            and not self._symbols(mono) & (self.turns | self.threads | self.running)
 
     def steps(self, pivots: Sequence[Pivot]) -> list[int]:
         """Return what the coordinates move by within a block."""
@@ -199,6 +229,90 @@ class Movers:
                         held = taken.setdefault(byte % step, (byte, slot.value))
                         if held[0] != byte:
                             return int(slot.event.site)
+        return None
+
+
+class Spans:
+    """Where the elements lie that rows may write, as far as the guards of their stores say.
+
+    A guard bounds a sum that all of a block agree on, or such a sum and the coordinate of the
+    element itself, where what moves in it is what moves the coordinate. Two rows that write one
+    element write it where the bounds of both hold.
+    """
+
+    def __init__(self, movers: Movers) -> None:
+        self.movers, self.count = movers, 0
+        self.rows: list[tuple[Slot, Sequence[Pivot], Any, Any]] = []
+        self.found: dict[Any, tuple[Any, Any]] = {}
+
+    def add(self, slot: Slot, pivots: Sequence[Pivot], lanes: Any, coords: Any) -> None:
+        """Add the rows of a slot: their lanes, and their elements' coordinates [lanes, pivots]."""
+        self.rows.append((slot, pivots, lanes, coords))
+        self.count += len(lanes)
+
+    def bounds(self) -> tuple[Any, Any]:
+        """Return the least and the largest value of each sum, [rows, sums]."""
+        at = 0
+        for slot, pivots, lanes, coords in self.rows:
+            for p in conjuncts(slot.event.guard):
+                if p.op == "ge0" and p.poly is not None:
+                    self._bound(p.poly, pivots, slice(at, at + len(lanes)), lanes, coords)
+            at += len(lanes)
+        if not self.found:
+            none = np.zeros((self.count, 0), dtype=np.int64)
+            return none, none
+        low, high = zip(*self.found.values(), strict=True)
+        return np.stack(low, axis=1), np.stack(high, axis=1)
+
+    def _bound(self, poly: Poly, pivots: Sequence[Pivot], rows: slice, lanes: Any, coords: Any
+               ) -> None:
+        """Take `poly >= 0` for a bound, if it is one."""
+        rest = {m: c for m, c in poly.terms.items() if m}
+        if not rest or any(isinstance(c, np.ndarray) for c in rest.values()):
+            return
+        literal = poly.const[lanes] if isinstance(poly.const, np.ndarray) else poly.const
+        moving = {m: c for m, c in rest.items() if not self.movers.stays(m)}
+        staying = {m: c for m, c in rest.items() if m not in moving}
+        axis, start, sign = -1, 0, 1
+        if moving:
+            found = self._axis(moving, pivots)
+            if found is None:
+                return
+            axis, sign, up, down = found
+            if any(c * up % down for c in staying.values()):
+                return
+            staying = {m: c * up // down for m, c in staying.items()}
+            literal, start = literal * up // down, coords[:, axis]
+            moving = {m: sign * c * up // down for m, c in moving.items()}
+        elif min(staying.items(), key=lambda t: [a.serial for a in t[0]])[1] < 0:
+            sign = -1
+        staying = {m: sign * c for m, c in staying.items()}
+        # sign * (moving + staying) + literal >= 0, and a coordinate is what moves, plus its start
+        name = axis, Poly(0, staying).key()
+        if name not in self.found:
+            self.found[name] = (np.full(self.count, -_FAR), np.full(self.count, _FAR))
+        low, high = self.found[name]
+        whole = Poly(0, {**moving, **staying}).range()
+        if whole is not None and max(map(abs, whole)) < _FAR // 2:
+            low[rows] = np.maximum(low[rows], start + whole[0])
+            high[rows] = np.minimum(high[rows], start + whole[1])
+        if sign > 0:
+            low[rows] = np.maximum(low[rows], start - literal)
+        else:
+            high[rows] = np.minimum(high[rows], start + literal)
+
+    def _axis(self, moving: dict[Any, Any], pivots: Sequence[Pivot]
+              ) -> tuple[int, int, int, int] | None:
+        """Return the coordinate that moves as a sum does: sign * up / down times the sum."""
+        for i, p in enumerate(pivots):
+            own = {m: c for m, c in (((p.atom,), p.scale), *p.others)
+                   if not self.movers.stays(m)}
+            if own.keys() != moving.keys():
+                continue
+            first = next(iter(own))
+            up, down = own[first], moving[first]
+            if all(own[m] * down == moving[m] * up for m in own):
+                return i, 1 if (up > 0) == (down > 0) else -1, abs(up), abs(down)
         return None
 
 

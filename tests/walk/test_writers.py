@@ -176,3 +176,75 @@ def test_blocks_too_many_update_an_element_too_often(update: str) -> None:
     assert "same-grid" in api.compare(kernel, kernel).premises
     assert api.compare(kernel, kernel, launch_a=facts(2), launch_b=facts(2)).equal
     assert not api.compare(kernel, kernel, launch_a=facts(1), launch_b=facts(2)).equal
+
+
+# --- guards that keep writers apart -------------------------------------------------------------
+
+
+def _rows(test: str, tile: str = "mad.lo.s32 %r13, %r12, 64, %r11;") -> str:
+    """out[40 (2 b + t / 64) + c] = a[t], c = 64 b' + t % 64: rows of 40, two in a block."""
+    return _kernel(f"@%p2 {STORE}", f"""
+    and.b32 %r11, %r2, 63;
+    mov.u32 %r12, %ctaid.y;
+    {tile}
+    {test}
+    shr.u32 %r14, %r2, 6;
+    mad.lo.s32 %r14, %r3, 2, %r14;
+    mad.lo.s32 %r20, %r14, 40, %r13;""", 128)
+
+
+@pytest.mark.parametrize(("test", "modelled"), [
+    ("setp.lt.u32 %p2, %r13, 40;", True),
+    ("setp.lt.u32 %p2, %r13, 39;", True),
+    ("setp.lt.u32 %p2, %r13, 41;", False),  # column 40 is column 0 of the next row
+    ("setp.lt.u32 %p2, %r13, %r1;", False),
+    ("setp.gt.u32 %p2, %r13, 23;", False),  # so are columns 64 to 127, all of them
+    ("ld.global.u32 %r15, [%rd11];\nsetp.lt.u32 %p2, %r15, 40;", False),  # each its own number
+])
+def test_rows_that_a_guard_ends(test: str, modelled: bool) -> None:
+    assert walked(_rows(test)).modelled is modelled
+
+
+@pytest.mark.parametrize(("test", "modelled"), [
+    ("setp.lt.s32 %p2, %r13, 40;", False),  # columns below 0 lie in the row before
+    ("setp.lt.u32 %p2, %r13, 40;", True),
+])
+def test_rows_that_a_guard_ends_on_one_side(test: str, modelled: bool) -> None:
+    tile = "mul.lo.s32 %r13, %r12, -64;\nadd.s32 %r13, %r13, %r11;"
+    assert walked(_rows(test, tile)).modelled is modelled
+
+
+def _strips(test: str, step: int = 64, start: str = "mov.u32 %r30, 0;") -> str:
+    """for k < 2: out[100 (2 b + t / 64) + c] = a[c] + a[t], c = 64 k + t % 64."""
+    return _kernel(f"""
+    and.b32 %r11, %r2, 63;
+    shr.u32 %r14, %r2, 6;
+    mad.lo.s32 %r14, %r3, 2, %r14;
+    mul.lo.s32 %r14, %r14, 100;
+    {start}
+    $loop:
+    mad.lo.s32 %r13, %r30, {step}, %r11;
+    {test}
+    add.s32 %r20, %r14, %r13;
+    mul.wide.s32 %rd14, %r13, 4;
+    add.s64 %rd14, %rd1, %rd14;
+    mul.wide.s32 %rd12, %r20, 4;
+    add.s64 %rd13, %rd3, %rd12;
+    mov.f32 %f2, 0f00000000;
+    @%p2 ld.global.f32 %f2, [%rd14];
+    add.rn.f32 %f2, %f2, %f1;
+    @%p2 st.global.f32 [%rd13], %f2;
+    add.s32 %r30, %r30, 1;
+    setp.lt.s32 %p3, %r30, 2;
+    @%p3 bra $loop;""", threads=128)
+
+
+@pytest.mark.parametrize(("test", "step", "modelled"), [
+    ("setp.lt.s32 %p2, %r13, 100;", 64, True),
+    ("setp.lt.s32 %p2, %r13, 101;", 64, False),
+    ("setp.lt.s32 %p2, %r13, %r1;", 64, False),
+    ("setp.lt.s32 %p2, %r13, 100;", 32, False),  # the next turn writes half of it again
+    ("setp.lt.s32 %p2, %r11, 100;", 64, False),  # it says nothing of the turn
+])
+def test_turns_that_a_guard_keeps_in_their_row(test: str, step: int, modelled: bool) -> None:
+    assert walked(_strips(test, step)).modelled is modelled
