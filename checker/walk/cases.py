@@ -20,12 +20,13 @@ from checker.tree.hashing import hash_ints, key
 from checker.tree.logic import conjuncts
 from checker.tree.nodes import LOW_BITS, Node, parameter_name
 from checker.tree.poly import Poly
+from checker.tree.values import Value
 from checker.walk.flow import Flow, Loop
-from checker.walk.general import Given, Replacer
+from checker.walk.general import Divider, Given, Replacer, Uneven
 from checker.walk.loops import Iteration, Runner, Summary
 from checker.walk.order import rounded_up
 from checker.walk.state import GiveUp, State, StoreEvent
-from checker.walk.tiles import only_waits, wait
+from checker.walk.tiles import Unsized, only_waits, wait
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
@@ -69,7 +70,7 @@ class _Path:
     ended: _Ended | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Point:
     """Where a path has come to."""
 
@@ -79,14 +80,7 @@ class _Point:
     versions: dict[Any, int]
     stores: list[StoreEvent] = field(default_factory=list)
     ended: _Ended | None = None
-
-
-class _Peel(Exception):
-    """The loop's state settles after some iterations: take them out first."""
-
-    def __init__(self, lead: int) -> None:
-        super().__init__()
-        self.lead = lead
+    late: bool = False  # it waits for what other paths show
 
 
 def run_by_cases(engine: Engine) -> None:
@@ -102,11 +96,14 @@ def _paths(engine: Engine) -> list[_Path]:
     first = _Point(flow.order[0], engine.state, memory.snapshot(), dict(memory.versions))
     stack, out = [first], []
     while stack:
-        at = stack.pop()
+        at = min(stack, key=lambda p: (p.late, flow.order.index(p.block)))
+        stack.remove(at)
+        at = _met(engine, at, stack)
         memory.restore(at.world)
         memory.versions = dict(at.versions)
         found.stores = []
         path = engine.case_path = at.state.path
+        engine.tiles.only_on(path)
         loop = flow.loops.get(at.block)
         edges: list[tuple[int, State, Any, _Ended | None]]
         if loop is not None and only_waits(engine, loop):
@@ -120,7 +117,14 @@ def _paths(engine: Engine) -> list[_Path]:
         else:
             block = flow.blocks[at.block]
             engine.counted = _Counts(engine, at).number
-            made = engine.block(block, at.state)
+            try:
+                made = engine.block(block, at.state.copy())
+            except Unsized:
+                engine.counted = None
+                if at.late:
+                    raise
+                stack.insert(0, replace(at, late=True))
+                continue
             engine.counted = None
             world = memory.snapshot()
             edges = [(t, s, world, at.ended) for t, s in made]
@@ -147,6 +151,30 @@ def _paths(engine: Engine) -> list[_Path]:
         if len(out) + len(stack) > MAX_PATHS:
             raise GiveUp("loop", "too many paths", engine.site)
     return out
+
+
+def _met(engine: Engine, at: _Point, stack: list[_Point]) -> _Point:
+    """Return a point with all that come there alike in what is read from there on."""
+    for other in list(stack):
+        if (other.block, other.late) != (at.block, at.late) or other.ended is not at.ended \
+                or other.state.path is not at.state.path or other.versions != at.versions \
+                or other.state.private != at.state.private \
+                or [id(e) for e in other.stores] != [id(e) for e in at.stores]:
+            continue
+        live = engine.flow.blocks[at.block].live_in
+        alike = all(_same(a, b) for r, (a, b) in enumerate(zip(
+            at.state.regs, other.state.regs, strict=True))
+            if r >= engine.tensor.first or live >> r & 1)
+        world = engine.memory.met(at.world, other.world, _same) if alike else None
+        if world is not None:
+            stack.remove(other)
+            at = replace(at, world=world)
+    return at
+
+
+def _same(a: Value | None, b: Value | None) -> bool:
+    """Tell whether two values are one."""
+    return a is b or (isinstance(a, Poly) and isinstance(b, Poly) and a.same(b))
 
 
 def _uniform(path: Node, before: Node) -> bool:
@@ -281,17 +309,22 @@ class _Cases(Runner):
 
     def __init__(self, engine: Engine, loop: Loop, state: State) -> None:
         super().__init__(engine, loop, state)
-        self.proved: tuple[list[Iteration], int] = ([], 0)
+        self.proved: tuple[list[Iteration], int, int] = ([], 0, 1)
+        self.told = False  # iterations are taken where the test let them run
         self.paths: list[tuple[int, State, Any, _Ended | None]] = []
 
     def _summarise(self, runs: list[Iteration], lead: int, period: int) -> Summary | None:
-        if lead:
-            raise _Peel(lead)
-        self.proved = runs, period
-        return super()._summarise(runs, lead, period)
+        self.proved, self.told = (runs, lead, period), False
+        made = super()._summarise(runs, lead, period)
+        if made is None and lead:  # the first iterations know of masks what the others are told
+            self.told = True
+            made = super()._summarise(runs, lead, period)
+        return made
 
     def _template(self, it: Iteration, facts: list[Node], header: bool) -> Summary:
         """Return one iteration as it stands: the last ones are masked as they are written."""
+        if self.told:
+            return replace(super()._template(it, facts, header), exit_regs={})
         assert it.back is not None
         steps = {}
         for r in self.accumulators:
@@ -307,36 +340,75 @@ class _Cases(Runner):
 
     def _leave(self, summary: Summary, drained: bool) -> list[tuple[int, State]]:
         engine = self.engine
-        runs, period = self.proved
-        for j, it in enumerate(runs):
-            if any(it.world[3].steps()) or any(bar.copies for bar in it.world[4].bars.values()):
+        runs, lead, period = self.proved
+        name = f"end {self.depth}.{len(engine.forest.nodes)}"
+        count = engine.forest.make("kappa", name, width=32, low=0, high=(1 << 31) - 2,
+                                   fresh_bit=True)
+        last = Poly(32, {(count,): 1})
+        running = {r: engine.forest.make(
+            "phi", f"{name}.{r}", width=p.width, low=p.low, high=p.high, fresh_bit=True,
+            h=hash_ints(key(f"phi {name}.{r}"), self._label(r)))
+            for r, p in self.phis.items()}
+        put = _instance(engine, self.kappa, last, self.phis, running)
+        ended = _Ended(summary, self.kappa, dict(self.phis),
+                       {r: self._initial(r) for r in self.phis}, last, running, self)
+        stepped = {r: put.node(s) for r, s in summary.steps.items()}
+        for j, it in enumerate(runs, lead):
+            if any(it.world[3].steps()) or engine.tiles.in_flight(it.world[4], it.cond):
                 raise GiveUp("loop", "a loop that leaves copies under way", engine.site)
-            name = f"end {self.depth}.{j}.{len(engine.forest.nodes)}"
-            count = engine.forest.make("kappa", name, width=32, low=0, high=(1 << 31) - 2,
-                                       fresh_bit=True)
-            last = Poly(32, {(count,): period, (): j} if j else {(count,): period})
-            running = {r: engine.forest.make(
-                "phi", f"{name}.{r}", width=p.width, low=p.low, high=p.high, fresh_bit=True,
-                h=hash_ints(key(f"phi {name}.{r}"), self._label(r)))
-                for r, p in self.phis.items()}
-            put = _instance(engine, self.kappa, Poly(32, {(count,): 1}), self.phis, running)
+            assert it.back is not None
             target, state = it.exits[0]
             out = state.copy()
             out.path, out.private = self.path, dict(self.after.private)
-            out.regs = [v if v is None or (isinstance(v, Node) and not v.deps & put.mask)
-                        else put.node(v) if isinstance(v, Node) else put.poly(v)
-                        for v in state.regs]
-            shared = it.world[0].copy()
-            shared.entries = [put.node(v) if isinstance(v, Node) else put.poly(v)
-                              for v in shared.entries]
-            shared.conds = [None if c is None else put.node(c) for c in shared.conds]
-            groups, opened = ([[(at, put.node(v) if isinstance(v, Node) else put.poly(v), m,
-                                 None if p is None else put.node(p)) for at, v, m, p in group]
-                               for group in copies] for copies in (it.world[1], [it.world[2]]))
-            self.paths.append((target, out, (shared, groups, opened[0], *it.world[3:]), _Ended(
-                summary, self.kappa, dict(self.phis),
-                {r: self._initial(r) for r in self.phis}, last, running, self)))
+            try:
+                end = _End(engine, Divider(engine, self.kappa, period, j), put,
+                           self._told(summary, period, j))
+                out.regs = [stepped[r] if r in stepped and v is it.back.regs[r] else end.value(v)
+                            for r, v in enumerate(state.regs)]
+                self.paths.append((target, out, end.world(it.world), ended))
+            except Uneven:
+                raise GiveUp("loop", "a loop that ends with more than the number of its last "
+                                     "iteration tells", engine.site) from None
         return []
+
+    def _told(self, summary: Summary, period: int, number: int) -> list[Node]:
+        """Return what holds in a general iteration, if that was made use of."""
+        if not self.told:
+            return []
+        at = Poly(32, {(self.kappa,): period}).add(_number(number))
+        return [self.path, *self._facts(summary.cond, summary.header_exit, at, number)]
+
+
+class _End:
+    """Tells what is said of the general iteration by the number of the last one."""
+
+    def __init__(self, engine: Engine, divide: Divider, put: Replacer, known: list[Node]) -> None:
+        self.divide, self.put = divide, put
+        self.given = Given(engine, known)
+        self.mask = put.mask | divide.mask
+
+    def value(self, v: Value | None) -> Value | None:
+        """Return a value at the end of the loop."""
+        if v is None or (isinstance(v, Node) and not v.deps & self.mask):
+            return v
+        return self.node(v) if isinstance(v, Node) else self.put.poly(self.divide.poly(v))
+
+    def node(self, n: Node) -> Node:
+        """The same for nodes."""
+        return self.put.node(self.divide.node(self.given.node(n)))
+
+    def world(self, world: Any) -> Any:
+        """Return the memory at the end of the loop."""
+        shared = world[0].copy()
+        for i in shared.held():
+            cond = shared.conds[i]
+            shared.entries[i] = self.value(shared.entries[i])
+            shared.conds[i] = None if cond is None else self.node(cond)
+        groups, opened = ([[(at, self.value(v), m, None if p is None else self.node(p))
+                            for at, v, m, p in group] for group in copies]
+                          for copies in (world[1], [world[2]]))
+        commits = [(lanes, self.node(p)) for lanes, p in world[5]]
+        return (shared, groups, opened[0], world[3], world[4].ended(shared, self.node), commits)
 
 
 def _instance(engine: Engine, kappa: Node, at: Poly, phis: dict[int, Node],
@@ -353,7 +425,6 @@ def _loop(engine: Engine, loop: Loop, state: State
           ) -> list[tuple[int, State, Any, _Ended | None]]:
     """Return the ends of a loop, each with the memory that it leaves."""
     _check_end(engine, loop)
-    out: list[tuple[int, State, Any, _Ended | None]] = []
     runner = _Cases(engine, loop, state)
     snapshot = runner._snapshot()
     if runner.schedule.literal is not False:
@@ -366,23 +437,27 @@ def _loop(engine: Engine, loop: Loop, state: State
     for _ in range(32):
         runner.world = engine.memory.snapshot()
         runner.paths = []
-        try:
-            if runner._prove() is not None:
-                return out + runner.paths
-            runner._restore(snapshot)  # more running values were found
-        except _Peel as peel:
-            runner._restore(snapshot)
-            for _i in range(peel.lead):
-                it = runner._iterate(state.copy(), keep=True)
-                if it.back is None or it.stores:
-                    raise GiveUp("loop", "an iteration that cannot be taken out",
-                                 engine.site) from None
-                out += [(t, s, it.world, None) for t, s in it.exits]
-                state = it.back
-                engine.case_path = state.path
-                runner = _Cases(engine, loop, state)
-            snapshot = runner._snapshot()
+        if runner._prove() is not None:
+            return _first_ends(runner, snapshot) + runner.paths
+        runner._restore(snapshot)  # more running values were found
     raise GiveUp("loop", "a loop whose state does not settle", engine.site)
+
+
+def _first_ends(runner: _Cases, snapshot: Any) -> list[tuple[int, State, Any, _Ended | None]]:
+    """Return where a loop ends before its state repeats: paths that know after how many steps."""
+    engine, state = runner.engine, runner.entry
+    out: list[tuple[int, State, Any, _Ended | None]] = []
+    versions = engine.memory.versions
+    engine.memory.restore(snapshot[0])
+    for _ in range(runner.proved[1]):
+        engine.case_path = state.path
+        it = _Cases(engine, runner.loop, state)._iterate(state.copy(), keep=True)
+        if it.back is None or it.stores:
+            raise GiveUp("loop", "an iteration that cannot be taken out", engine.site)
+        out += [(t, s, it.world, None) for t, s in it.exits]
+        state = it.back
+    engine.memory.versions = versions
+    return out
 
 
 def _check_end(engine: Engine, loop: Loop) -> None:
@@ -403,10 +478,10 @@ def _joined(engine: Engine, paths: list[_Path]) -> list[StoreEvent]:
     mains = [p for p in paths if p.ended is not None]
     if not mains or len({_places(p) for p in paths}) != 1:
         raise GiveUp("loop", "paths that store different elements")
-    whole = [_Whole(engine, p) for p in mains]
-    first = whole[0]
+    alike = {(p.path, id(p.ended), *(e.value for e in p.stores)): p for p in reversed(mains)}
+    first, *others = (_Whole(engine, p) for p in reversed(alike.values()))
     values = first.values()
-    for other in whole[1:]:
+    for other in others:
         if any(a is not b for a, b in zip(values, other.values(), strict=True)):
             raise GiveUp("loop", "paths that end a loop differently")
     for p in paths:

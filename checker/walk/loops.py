@@ -483,6 +483,14 @@ class Runner:
             return [before]
         return []
 
+    def _facts(self, test: Node, header: bool, at: Poly, first: int) -> list[Node]:
+        """Return what holds in iteration `at`, which is no earlier than the first of its kind."""
+        facts = [self._at(f, at) for f in self._executed(test, header)]
+        if not facts and not header and first:
+            facts = [f for f in (self._at(test, at.sub(Poly(32, {(): 1}))),)
+                     if not f.deps & self._phi_mask()]
+        return facts
+
     def _at(self, node: Node, counter: Poly) -> Node:
         """Return a node at another value of the counter."""
         return Replacer(self.engine, {self.kappa: counter}).node(node)
@@ -524,11 +532,7 @@ class Runner:
         test, wanted = made
         for i, it in enumerate(runs):
             at = k.scale(period).add(Poly(32, {(): lead + i} if lead + i else {}))
-            facts = [self._at(f, at) for f in self._executed(test, header)]
-            if not facts and not header and lead + i:
-                facts = [f for f in (self._at(test, at.sub(Poly(32, {(): 1}))),)
-                         if not f.deps & self._phi_mask()]
-            wanted.append((at, self._template(it, facts, header)))
+            wanted.append((at, self._template(it, self._facts(test, header, at, lead + i), header)))
         return self._fitting(wanted) or (
             self._finer(wanted, lead, period) if self.divides else None)
 

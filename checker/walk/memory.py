@@ -607,6 +607,15 @@ class MemoryOps:
             return False
         return bool(general[0].matches(after[0], same))
 
+    def met(self, a: Any, b: Any, same: Callable[[Any, Any], bool]) -> Any:
+        """Return what both of two worlds are; None where something is under way in one of them."""
+        tiles = a[4].met(b[4])
+        if tiles is None or not a[3].like(b[3]) or any(
+                (*w[1], *w[2], *w[5], *w[3].steps()) for w in (a, b)):
+            return None
+        shared = a[0].met(b[0], same)
+        return None if shared is None else (shared, [], [], b[3], tiles, [])
+
     def hangs_on(self, mask: int) -> bool:
         """Tell whether copies or matrix steps are under way where some symbols decide."""
         paths = [copy[3] for group in (*self.groups, self.open) for copy in group]

@@ -458,6 +458,11 @@ class Shared:
         index = self._bytes(address, width // 8, active)
         return every(self.writer[index] >= 0)
 
+    def held(self) -> list[int]:
+        """Return the numbers of the entries of which bytes are there."""
+        held: list[int] = each_once(self.writer[self.writer >= 0].astype(np.int64)).tolist()
+        return held
+
     # -- loops
     def generalise(self, other: Shared, value: Callable[[Value, Value], Value | None]) -> Shared:
         """Return the bytes of two states as one, by `value`; what does not agree is unknown."""
@@ -491,6 +496,32 @@ class Shared:
         out.writer[size:][out.writer[size:] >= 0] = _GONE
         return out
 
+    def met(self, other: Shared, same: Callable[[Value, Value], bool]) -> Shared | None:
+        """Return what both of two states are, whichever it is; None where that is not shown.
+
+        Only reads may have happened since the last barrier.
+        """
+        since = [[a - b for a, b in zip(s.epoch, s.sure, strict=True)] for s in (self, other)]
+        if since[0] != since[1] or self._under_way() or other._under_way():
+            return None
+        out = self.generalise(other, lambda x, y: x if same(x, y) else None)
+        size = self.size
+        mine, theirs = (_late(s.read[:, :size], s.sure) for s in (self, out))
+        reads = self.read + np.subtract(out.epoch, self.epoch).astype(np.int32)[:, None]
+        both = mine & theirs & (self.reader != out.reader[:size])
+        out.reader[:size][both] = _SEVERAL
+        out.reader[:size][mine & ~theirs] = self.reader[mine & ~theirs]
+        out.read[:, :size] = np.where(mine, np.maximum(reads, out.read[:, :size]),
+                                      out.read[:, :size])
+        out.touched |= self.touched
+        return out
+
+    def _under_way(self) -> bool:
+        """Tell whether anything but a read may run at the same time as what follows."""
+        return bool(self.perhaps or self.lingering) or some(_late(self.wrote, self.sure)) \
+            or any(map(some, (self.early_write, self.early_read, self.busy, self.pending,
+                              self.moved >= self.sure[0])))
+
     def forget(self, before: Shared) -> None:
         """Drop what a loop wrote: nobody knows which iteration was the last."""
         self._grow(before.size)
@@ -521,6 +552,12 @@ class Shared:
                     or (one is not None and two is not None and not same(one, two)):
                 return False
         return True
+
+
+def _late(epochs: Table, sure: list[int]) -> Table:
+    """Return where accesses are not ordered before what follows."""
+    late: Table = (epochs[0] >= sure[0]) | (epochs[1] >= sure[1])
+    return late
 
 
 def _codes(writer: Table, off: Table) -> Table:

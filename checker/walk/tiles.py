@@ -9,7 +9,7 @@ A tile is kept whole until a matrix step's descriptor says how its bytes are swi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,9 @@ from checker.walk.state import GiveUp, State
 
 if TYPE_CHECKING:
     from checker.walk.engine import Engine
+    from checker.walk.shared import Shared
 
-__all__ = ["TileOps", "only_waits", "wait"]
+__all__ = ["TileOps", "Unsized", "only_waits", "wait"]
 
 SPANS = (32, 64, 128)  # bytes of a row of a box that swizzling permutes
 MBARRIER_BYTES = 8
@@ -89,9 +90,36 @@ class TileState:
         """Return an independent copy."""
         return TileState(dict(self.bars), *(list(part) for part in self.loose()))
 
+    def met(self, other: TileState) -> TileState | None:
+        """Return what both of two states are; None where something is under way in one of them."""
+        for state in (self, other):
+            if any(state.loose()) or any(b.copies or b.steps for b in state.bars.values()):
+                return None
+        return TileState({at: b for at, b in self.bars.items() if other.bars.get(at) == b})
+
+    def ended(self, shared: Shared, put: Callable[[Node], Node]) -> TileState:
+        """Return this state where a loop ended: no copies are under way there.
+
+        put: what says of a condition in the loop what it is at the end.
+        """
+        def at_end(steps: Iterable[Issued]) -> list[Issued]:
+            return [replace(s, path=put(s.path), over=put(s.over)) for s in steps]
+
+        bars = {}
+        for at, bar in self.bars.items():
+            for copy in bar.copies:
+                np.subtract.at(shared.pending, copy.index, 1)
+            bars[at] = replace(bar, copies=(), cond=None if bar.cond is None else put(bar.cond),
+                               steps=None if bar.steps is None else tuple(at_end(bar.steps)))
+        return TileState(bars, *map(at_end, self.loose()))
+
     def committed(self) -> list[Issued]:
         """Return the matrix steps whose end is an mbarrier's arrival."""
         return [s for bar in self.bars.values() for s in bar.steps or ()]
+
+
+class Unsized(GiveUp):
+    """A tile is stored whose elements only other paths show."""
 
 
 class TileOps:
@@ -105,6 +133,7 @@ class TileOps:
         self.unfolded: dict[Any, list[Value]] = {}  # the elements of a tile, as they are read
         self.placed: dict[Any, tuple[list[Node], Poly]] = {}  # along one dimension
         self.phases: set[tuple[int, tuple[int, ...]]] = set()  # bytes expected, tiles
+        self.sizes: dict[int, int] = {}  # of the elements that were stored by a tensor map
 
     def handlers(self) -> dict[str, Callable[[Op], None]]:
         """Return the table rows this module serves."""
@@ -271,6 +300,20 @@ class TileOps:
         later = [b for b in self.bounds if b > start]
         return min(later) - start if later else 1 << 20
 
+    def only_on(self, path: Node) -> None:
+        """From here on only a path counts: copies of other paths are not under way."""
+        logic, known = self.engine.logic, conjuncts(path)
+        for at, bar in self.state.bars.items():
+            never = [c for c in bar.copies if any(
+                logic.implies(known, logic.negate(p)) for p in c.path() if p.op != "lanes")]
+            if never:
+                self.state.bars[at] = replace(bar, copies=self._without(bar.copies, never))
+
+    def _without(self, copies: Iterable[Copy], never: list[Copy]) -> tuple[Copy, ...]:
+        for copy in never:
+            np.subtract.at(self.engine.memory.shared.pending, copy.index, 1)
+        return tuple(c for c in copies if all(c is not n for n in never))
+
     # -- copies
     def _bulk(self, op: Op) -> None:
         attr: BulkCopy = op.attr
@@ -416,7 +459,10 @@ class TileOps:
         name, start = self._map(op.src[0], lane, op), self._number(op.src[1 + dims], lane)
         if start is None or dims != 2 or 0 in steps or start >= shared.size:
             raise GiveUp("tensor-copy", "a tile whose shape is not known", op.site)
-        size = self._elem_bytes(start)
+        size = self.sizes[name] = self._elem_bytes(start) or self.sizes.get(name, 0)
+        if not size:
+            raise Unsized("tensor-copy", "a tile of literals, whose elements may be of any size",
+                          op.site)
         span, count = steps[0] * size, steps[0] * steps[1]
         index = np.arange(start, start + count * size)
         if span not in SPANS or int(index[-1]) >= shared.size:
@@ -426,6 +472,8 @@ class TileOps:
         if some(late) or some(shared.early_write[0, index] >= ordered) or shared.under_way(index):
             engine.problem("race", "a tile is stored while its bytes may still be written")
         kept = engine.state.path, engine.guard
+        known = [p for p in conjuncts(engine.case_path) if p is not engine.forest.true]
+        rest = engine.logic.given(rest, known) if known else rest
         try:
             for first in range(0, count, engine.lanes):
                 e = first + np.arange(engine.lanes, dtype=np.int64)
@@ -434,7 +482,7 @@ class TileOps:
                 address, inside = self._element(name, coords, offset % span // size,
                                                 offset // span, size)
                 value = shared.load(_swizzled(start + offset, span), 8 * size, mask, peek=True)
-                engine.state.path = engine.forest.true
+                engine.state.path = engine.case_path
                 engine.guard = engine.logic.conjunction(
                     [rest, inside, engine.forest.lanes_node(mask)])
                 engine.memory.emit("store", "", address, value, op)
@@ -444,13 +492,13 @@ class TileOps:
         engine.matrix.flights.issue(self.state.stores, (), (), (index,), lane)
 
     def _elem_bytes(self, at: int) -> int:
-        """Return the size of the elements of which stored bytes are made."""
+        """Return the size of the elements of which stored bytes are made; 0 if they are literal."""
         shared = self.engine.memory.shared
         writer = int(shared.writer[at])
         node = self.engine.values.node(shared.entries[writer]) if writer >= 0 else None
         while node is not None and node.op in ("gather", "mux", "select", "pack"):
             node = node.args[node.op == "select"]
-        return node.width // 8 if node is not None else 0
+        return node.width // 8 if node is not None and node.op != "int" else 0
 
     def _close_stores(self, op: Op) -> None:
         """Close a group in each lane that gets here."""
