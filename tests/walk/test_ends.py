@@ -1,8 +1,8 @@
-"""A pipelined loop whose last step is waited for behind it, in a ring that the loop left somewhere.
+"""A pipelined loop whose last step is waited for behind it, somewhere in a ring.
 
-Triton's gemm_tma_store for sm_100, out of `corpus/data/partition`: tiles in two or three stages, each
-with an mbarrier, and another for the steps on tensor memory; the first step stands before the loop,
-the wait for the last one behind it. Which mbarrier that is depends on the number of iterations.
+Triton's gemm_tma_store for sm_100, out of `corpus/data/partition`: tiles in two or three stages,
+each with an mbarrier, and others for the steps on tensor memory; the first step stands before the
+loop, the wait for the last one behind it. Which mbarrier that is the number of iterations decides.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_rings_of_every_length_are_one_sum(name: str) -> None:
     ("shl.b32 \t%r54, %r280, 12;", "mov.b32 \t%r54, 0;"),
     ("setp.lt.s32 \t%p49, %r283, %r6;", "setp.lt.s32 \t%p49, %r283, %r7;"),  # a step too few
     ("setp.gt.s32 \t%p31, %r8, 32;", "setp.gt.s32 \t%p31, %r8, 64;"),
-    ("st.shared.v4.b32 \t[%r274], {%r239, %r242, %r245, %r248};", ""),  # the ring's bytes are stored
+    ("st.shared.v4.b32 \t[%r274], {%r239, %r242, %r245, %r248};", ""),  # what the ring held
     ("add.s32 \t%r39, %r34, 16777344;", "add.s32 \t%r39, %r34, 16777216;"),  # in the first step
 ])
 def test_what_a_ring_s_end_hangs_on(old: str, new: str) -> None:
