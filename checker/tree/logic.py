@@ -141,6 +141,9 @@ class Logic:
         whole = self._of_a_size(reduced)
         if whole is not None:
             return self.at_least_zero(whole)
+        apart = self._extreme_apart(reduced)
+        if apart is not None:
+            return apart
         if len(reduced.terms) <= 2:
             bit = [m[0] for m in reduced.terms if len(m) == 1 and m[0].op == "bit"]
             c = reduced.const
@@ -170,6 +173,24 @@ class Logic:
             ).scale(c))) for p in each]
             return "and" if (bound.op == "imin_s") == (c > 0) else "or", made
         return "", []
+
+    def _extreme_apart(self, poly: Poly) -> Node | None:
+        """Return `max(a, b) <= v` as `a <= v and b <= v`, where lanes have a and b of their own.
+
+        What all lanes share stays as the launch has it (`bounds_apart`).
+        """
+        for mono, c in poly.terms.items():
+            inner = mono[0].poly if len(mono) == 1 and mono[0].op == "sext" else None
+            found = inner.atom() if inner is not None else None
+            if found is None or found.op not in ("imin_s", "imax_s") or found.uniform \
+                    or isinstance(c, np.ndarray):
+                continue
+            rest = poly.sub(Poly(0, {mono: c}))
+            each = [self.at_least_zero(rest.add(self.unwrapped(self.values.exact(
+                a, found.width, True)).scale(c))) for a in found.args]
+            every_one = (found.op == "imin_s") == (c > 0)
+            return self.conjunction(each) if every_one else self.disjunction(each)
+        return None
 
     def _of_a_size(self, poly: Poly) -> Poly | None:
         """Return `floor(size / 2**k) >= counters` as a comparison of the size itself.
