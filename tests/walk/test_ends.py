@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 
 from checker.api import walk_kernel
 from checker.tree import WalkResult
+from checker.tree.nodes import Forest
+from checker.tree.poly import Poly, constant
+from checker.tree.values import Values
+from checker.walk.shared import Shared
 from corpus.bench.classes import PARTITION, read_parts
 
 TWO = "gemm_tma_store-BK32_BM64_BN128_s2_w4"
@@ -55,3 +60,53 @@ def test_rings_of_every_length_are_one_sum(name: str) -> None:
 def test_what_a_ring_s_end_hangs_on(old: str, new: str) -> None:
     other = _walked(TWO, old, new)
     assert not (other.modelled and other.digest == _walked(TWO).digest)
+
+
+# --- where paths meet again ---------------------------------------------------------------------
+
+
+LANES, EVERY = np.arange(64), np.ones(64, dtype=bool)
+
+
+def _shared(value: int, turns: int, found: list[str]) -> Shared:
+    """Two rows of words, one of sevens and one of `value`, after some barriers."""
+    made = Shared(Values(Forest(64)), 32, lambda _code, message: found.append(message))
+    made.store(4 * LANES, constant(32, 7), EVERY)
+    made.store(256 + 4 * LANES, constant(32, value), EVERY)
+    for _ in range(turns):
+        made.barrier(False)
+    return made
+
+
+def _alike(a: object, b: object) -> bool:
+    return isinstance(a, Poly) and isinstance(b, Poly) and a.same(b)
+
+
+def test_bytes_in_which_paths_differ_are_unknown_where_they_meet() -> None:
+    met = _shared(1, 1, []).met(_shared(2, 4, []), _alike)
+    assert met is not None
+    assert met.known(4 * LANES, 32, EVERY)
+    assert not met.known(256 + 4 * LANES, 32, EVERY)
+    same = _shared(1, 1, []).met(_shared(1, 4, []), _alike)
+    assert same is not None
+    assert same.known(256 + 4 * LANES, 32, EVERY)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_write_that_no_barrier_orders_keeps_paths_apart(late: int) -> None:
+    states = [_shared(1, 1, []), _shared(1, 2, [])]
+    states[late].store(512 + 4 * LANES, constant(32, 3), EVERY)
+    assert states[0].met(states[1], _alike) is None
+
+
+@pytest.mark.parametrize("late", [(), (0,), (1,), (0, 1)])
+def test_a_read_on_one_path_may_run_late_where_they_meet(late: tuple[int, ...]) -> None:
+    found: list[str] = []
+    states = [_shared(1, 1, found), _shared(1, 2, found)]
+    for i in late:
+        states[i].load(4 * ((LANES + 32 * i + 1) % 64), 32, EVERY)
+    assert not found
+    met = states[0].met(states[1], _alike)
+    assert met is not None
+    met.store(4 * LANES, constant(32, 3), EVERY)
+    assert bool(found) is bool(late)
