@@ -287,8 +287,10 @@ class Spans:
         elif min(staying.items(), key=lambda t: [a.serial for a in t[0]])[1] < 0:
             sign = -1
         staying = {m: sign * c for m, c in staying.items()}
-        # sign * (moving + staying) + literal >= 0, and a coordinate is what moves, plus its start
-        name = axis, Poly(0, staying).key()
+        # sign * (moving + staying) + literal >= 0; a coordinate is what moves, its start, the rest
+        rest = {m: c for m, c in _terms(pivots[axis]).items() if self.movers.stays(m)} \
+            if moving else {}
+        name = axis, Poly(0, staying).key(), Poly(0, rest).key()
         if name not in self.found:
             self.found[name] = (np.full(self.count, -_FAR), np.full(self.count, _FAR))
         low, high = self.found[name]
@@ -305,8 +307,7 @@ class Spans:
               ) -> tuple[int, int, int, int] | None:
         """Return the coordinate that moves as a sum does: sign * up / down times the sum."""
         for i, p in enumerate(pivots):
-            own = {m: c for m, c in (((p.atom,), p.scale), *p.others)
-                   if not self.movers.stays(m)}
+            own = {m: c for m, c in _terms(p).items() if not self.movers.stays(m)}
             if own.keys() != moving.keys():
                 continue
             first = next(iter(own))
@@ -314,6 +315,11 @@ class Spans:
             if all(own[m] * down == moving[m] * up for m in own):
                 return i, 1 if (up > 0) == (down > 0) else -1, abs(up), abs(down)
         return None
+
+
+def _terms(pivot: Pivot) -> dict[Any, Any]:
+    """Return the sum that a coordinate is, but for where the element lies in its tile."""
+    return {(pivot.atom,): pivot.scale, **dict(pivot.others)}
 
 
 def _fixed(guard: Node, atom: Node) -> bool:
