@@ -427,34 +427,58 @@ def fold_of(form: str, counter: Node, phis: list[Node], inits: list[Node], steps
                 start)
 
 
-def make_folds(forest: Forest, rewriter: Rewriter, folds: list[Fold]) -> list[Node]:
-    """Return the values of one loop as nodes; what they share is hashed in one pass."""
-    return closed_folds(forest, rewriter, one_steps(rewriter, folds))
+class _Hashes:
+    """Hashes of like values of one loop: what they share is hashed in one pass, if one is asked.
+
+    plain: hashes without pivots.
+    """
+
+    def __init__(self, plain: Callable[[], Rewriter]) -> None:
+        self.plain = plain
+        self.nodes: list[Node] = []
+
+    def work_out(self) -> None:
+        """Put the hashes in their places."""
+        hashes = self.plain().fold_hashes([node.extra for node in self.nodes])
+        for node, h in zip(self.nodes, hashes, strict=True):
+            node.h = h
 
 
-def moved_fold(forest: Forest, rewriter: Rewriter, fold: Fold, move: Callable[[Node], Node]
-               ) -> Node:
+def make_folds(forest: Forest, plain: Callable[[], Rewriter], folds: list[Fold]) -> list[Node]:
+    """Return the values of one loop as nodes."""
+    return closed_folds(forest, plain, one_steps(plain(), folds))
+
+
+def moved_fold(forest: Forest, plain: Callable[[], Rewriter], fold: Fold,
+               move: Callable[[Node], Node]) -> Node:
     """Return a loop's value with something else put for symbols from outside of it."""
     moved = replace(
         fold, inits=tuple(map(move, fold.inits)), steps=tuple(map(move, fold.steps)),
         cond=move(fold.cond), out=move(fold.out),
         start=None if fold.start is None else move(fold.start))
-    return closed_folds(forest, rewriter, [moved])[0]
+    return closed_folds(forest, plain, [moved])[0]
 
 
-def closed_folds(forest: Forest, rewriter: Rewriter, folds: list[Fold]) -> list[Node]:
+def closed_folds(forest: Forest, plain: Callable[[], Rewriter], folds: list[Fold]) -> list[Node]:
     """Return loop values as nodes."""
-    return [_closed_fold(forest, fold, h)
-            for fold, h in zip(folds, rewriter.fold_hashes(folds), strict=True)]
+    kinds: dict[Any, _Hashes] = {}
+    out = []
+    for fold in folds:
+        last = fold.steps[fold.phis.index(fold.out)] if fold.out in fold.phis else fold.out
+        hashes = kinds.setdefault((last.op, last.attr), _Hashes(plain))
+        node = _closed_fold(forest, fold, hashes.work_out)
+        hashes.nodes.append(node)
+        out.append(node)
+    return out
 
 
-def _closed_fold(forest: Forest, kept: Fold, h: Hash) -> Node:
+def _closed_fold(forest: Forest, kept: Fold, by: Callable[[], None]) -> Node:
     out = kept.out
     bound = kept.counter.deps
     for p in kept.phis:
         bound |= p.deps
     node = forest.make("fold", kept.form, width=out.width, args=kept.inits, extra=kept,
-                       h=h, low=None, high=None,
+                       by=by, low=None, high=None,
                        may_neg_zero=out.may_neg_zero or any(i.may_neg_zero for i in kept.inits))
     deps, tainted = node.deps, node.tainted
     for inside in (kept.cond, out, *kept.steps):

@@ -52,6 +52,13 @@ IDEMPOTENT = frozenset({
     "fmax", "fmin", "iand", "ior", "imin_u", "imin_s", "imax_u", "imax_s",
 })
 HASHED_LATE = frozenset({"mma", "krow"})
+COMPARISONS = frozenset({"ge0", "eq0", "fcmp", "fcmp_sym"})
+#: what is made of a value that is not hashed yet waits, too
+HASHED_WITH = frozenset({
+    "and", "bit", "eq0", "extract", "fadd", "fapprox", "fcmp", "fcmp_sym", "fcvt", "fdiv", "ffma",
+    "fmax", "fmin", "fmul", "fneg", "gather", "ge0", "int", "mux", "not", "or", "pack", "sext",
+    "typed", "zext",
+})
 GROUPED = IDEMPOTENT | {"ixor", "isum", "fexact"}
 
 
@@ -62,12 +69,15 @@ class Fuel(Exception):
 class Node:
     """A value in every lane; `h` is its hash [2, 1 | lanes]. Compared by identity.
 
-    Matrix steps, their rows and what these are read from are hashed when somebody asks: most belong
-    to iterations of a loop that are compared by structure alone.
+    Loops, matrix steps, their rows, what these are read from and what is made of them are hashed
+    when somebody asks: most belong to iterations that are compared by structure alone, or are
+    hashed under coordinates only. by: works out the hash of a loop. varies: whether lanes differ,
+    as far as that shows before.
     """
 
-    __slots__ = ("_finished", "_h", "args", "attr", "aux", "deps", "extra", "high", "kids", "low",
-                 "may_neg_zero", "op", "poly", "serial", "site", "table", "tainted", "width")
+    __slots__ = ("_finished", "_h", "args", "attr", "aux", "by", "deps", "extra", "high", "kids",
+                 "low", "may_neg_zero", "op", "poly", "serial", "site", "table", "tainted",
+                 "varies", "width")
 
     op: str
     attr: str
@@ -79,6 +89,8 @@ class Node:
     _h: Hash | None
     _finished: Hash | None
     aux: Hash | None
+    by: Callable[[], None] | None
+    varies: bool
     deps: int
     low: int | None
     high: int | None
@@ -117,32 +129,42 @@ class Node:
 
 
 def _varies(node: Node) -> bool:
-    """Tell whether some lanes certainly differ, of a node that is not hashed yet."""
-    if node.op == "select":
-        p, a, b = (_varies(x) if x._h is None else not x.uniform for x in node.args)
-        if {x.op for x in node.args[1:]} == {"load", "int"}:  # the sides are alike in no lane
-            return p or a or b
-        return not p and a != b
-    return node.op == "load" and node.poly is not None \
-        and any(isinstance(c, np.ndarray) for c in node.poly.terms.values()) \
-        and all(a.uniform for mono in node.poly.terms for a in mono)
+    """Tell whether some lanes differ, as far as that shows."""
+    return node.varies if node._h is None else node._h.shape[1] > 1
 
 
-def _hashed_late(op: str, args: tuple[Node, ...]) -> bool:
+def _made_varying(node: Node) -> bool:
+    """Tell whether lanes of a new node differ, as far as what it is made of shows."""
+    op, args = node.op, node.args
+    if node.poly is not None:
+        return any(isinstance(c, np.ndarray) or any(map(_varies, m))
+                   for m, c in node.poly.terms.items())
+    if op == "gather":
+        return node.table is not None and some(node.table != node.table[0]) and _varies(args[0])
+    if op == "fold":
+        args = node.extra.steps
+    elif (op in SYMMETRIC or op in GROUPED or op == "ffma") and any(
+            a.op in ("gather", "mux") for a in args):  # lanes may add each other's values
+        return sum(map(_varies, args)) == 1
+    return any(map(_varies, args))
+
+
+def _hashed_late(op: str, args: tuple[Node, ...], atoms: tuple[Node, ...]) -> bool:
     """Tell whether a new node waits for somebody to ask for its hash.
 
     Of loads, and of selects between them by a condition that is literal in no lane, equal hashes
     mean the same operands: interning by structure finds what interning by hash would.
     """
     return op in HASHED_LATE or op == "load" or (
+        op in HASHED_WITH and any(a._h is None for a in (*args, *atoms))) or (
         op == "select" and (args[1]._h is None or args[2]._h is None) and _literal_nowhere(args[0]))
 
 
 def _literal_nowhere(p: Node) -> bool:
     """Tell whether a condition is a comparison in every lane, or made of several that are."""
     if p.op in ("and", "or"):
-        return all(q.op in ("ge0", "eq0", "not") and _literal_nowhere(q) for q in p.args)
-    return _literal_nowhere(p.args[0]) if p.op == "not" else p.op in ("ge0", "eq0")
+        return all(q.op not in ("and", "or") and _literal_nowhere(q) for q in p.args)
+    return _literal_nowhere(p.args[0]) if p.op == "not" else p.op in COMPARISONS
 
 
 def _choose(table: npt.NDArray[Any], options: list[Hash]) -> Hash:
@@ -326,13 +348,15 @@ def _hash_late(node: Node) -> None:
     stack = [node]
     while stack:
         node = stack[-1]
-        waiting = [a for a in node.args if a._h is None]
-        if waiting:
+        waiting = [a for a in node.kids if a._h is None]
+        if waiting and node.by is None:
             stack += waiting
             continue
         stack.pop()
-        if node._h is None:
-            h = _hash_made(node)[0]
+        if node._h is None and node.by is not None:
+            node.by()
+        elif node._h is None:
+            h, node.aux = _hash_made(node)
             node.h = h if node.op == "krow" else collapse(h)
 
 
@@ -388,6 +412,7 @@ class Forest:
     def __init__(self, lanes: int, max_nodes: int = 60_000,
                  divisible: Iterable[str] = ()) -> None:
         self.lanes = lanes
+        self.itself = np.arange(lanes, dtype=np.int64)  # the table by which each lane sees itself
         self.divisible = frozenset(divisible)  # parameters taken for multiples of 16 from the start
         self.max_nodes = max_nodes
         self.nodes: list[Node] = []
@@ -397,6 +422,7 @@ class Forest:
         self.gathers: dict[tuple[int, bytes], Node] = {}
         self.alike: dict[Node, npt.NDArray[np.int64] | None] = {}
         self.tables: dict[bytes, npt.NDArray[Any]] = {}  # one of each
+        self.columns: dict[int, npt.NDArray[np.int64]] = {}  # of tables: which are alike
         self.deadline = float("inf")
         self.work, self.max_work = 0, 320_000
         self.kept, self.max_kept = 0, 120_000_000  # hashes of (lane, context) pairs
@@ -439,24 +465,31 @@ class Forest:
     def make(self, op: str, attr: str = "", width: int = 32, args: Sequence[Node] = (),
              poly: Poly | None = None, table: npt.NDArray[Any] | None = None, extra: Any = None,
              low: int | None = None, high: int | None = None, may_neg_zero: bool = True,
-             fresh_bit: bool = False, h: Hash | None = None) -> Node:
-        """Return the one node with these trees; `fresh_bit` makes it a traceable symbol."""
+             fresh_bit: bool = False, h: Hash | None = None,
+             by: Callable[[], None] | None = None) -> Node:
+        """Return the one node with these trees; `fresh_bit` makes it a traceable symbol.
+
+        by: puts the hash of a loop in its place when somebody asks for it.
+        """
         args = tuple(args)
-        name = None
+        name: Any = None
         if h is None:
             digest = None
             if table is not None:
                 digest = xxhash.xxh3_128_digest(table.tobytes()) + bytes(str(table.shape), "ascii")
                 table = self.tables.setdefault(digest, table)
-            name = (op, attr, width, args, None if poly is None else poly.name(), digest)
+            name = (op, attr, width, args if by is None else extra,
+                    None if poly is None else poly.name(), digest)
             known = self.made.get(name)
             if known is not None:
                 return known
+        atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
         node = Node()
         node.op, node.attr, node.width, node.args = op, attr, width, args
-        node.poly, node.table, node.extra, node.aux = poly, table, extra, None
-        if h is None and _hashed_late(op, args):
+        node.poly, node.table, node.extra, node.aux, node.by = poly, table, extra, None, by
+        if h is None and (by is not None or _hashed_late(op, args, atoms)):
             node._h = node._finished = None
+            node.varies = _made_varying(node)
         else:
             if h is None:
                 h, node.aux = _hash_made(node)
@@ -467,7 +500,6 @@ class Forest:
                 if name is not None:
                     self.made[name] = known
                 return known
-        atoms = () if poly is None else tuple(a for mono in poly.terms for a in mono)
         node.kids = (*node.args, *atoms)
         node.deps = SELECT_BIT if op == "select" else COMPARE_BIT if op == "ge0" else 0
         node.tainted = op in UNFOUNDED
@@ -499,7 +531,12 @@ class Forest:
         return node
 
     def first_alike(self, node: Node) -> npt.NDArray[np.int64] | None:
-        """Return for each lane the first lane with the same tree; None where all differ."""
+        """Return for each lane the first lane with the same tree; None where all may differ."""
+        if node._h is None:  # nobody asked: lanes that look at the same elements, of rows
+            if node.op != "krow":
+                return None
+            assert node.table is not None
+            return self.first_columns(node.table)
         if node not in self.alike:
             h = node.h
             if node.op == "krow":  # whole rows alike
@@ -518,6 +555,17 @@ class Forest:
                 if every(h[1] == h[1][table]):
                     self.alike[node] = self.tables.setdefault(table.tobytes(), table)
         return self.alike[node]
+
+    def first_columns(self, table: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Return for each lane the first lane with the same column in a table of this forest."""
+        name = id(table)
+        if name not in self.columns:
+            columns = np.ascontiguousarray(np.moveaxis(table, 1, 0)).reshape(table.shape[1], -1)
+            kinds: dict[bytes, int] = {}
+            first = np.array([kinds.setdefault(c.tobytes(), i) for i, c in enumerate(columns)],
+                             dtype=np.int64)
+            self.columns[name] = self.tables.setdefault(first.tobytes(), first)
+        return self.columns[name]
 
     # -- small makers
     def lanes_node(self, mask: npt.NDArray[np.bool_]) -> Node:
@@ -547,7 +595,7 @@ class Forest:
 
     def gather(self, node: Node, table: npt.NDArray[np.int64]) -> Node:
         """Return the node whose lane i holds what `node` holds in lane table[i]."""
-        if node.uniform:
+        if node.op != "gather" and node.uniform:
             return node
         memo = (node.serial, table.tobytes())
         known = self.gathers.get(memo)
@@ -556,6 +604,8 @@ class Forest:
         return known
 
     def _gather(self, node: Node, table: npt.NDArray[np.int64]) -> Node:
+        if every(table == self.itself):
+            return node
         if node.op == "gather":
             assert node.table is not None
             return self.gather(node.args[0], node.table[table])
@@ -582,13 +632,11 @@ class Forest:
 
     def mux(self, table: npt.NDArray[np.int64], nodes: Sequence[Node]) -> Node:
         """Return the node whose lane i holds what nodes[table[i]] holds in lane i."""
-        used = sorted(set(table.tolist()))
-        distinct: list[Node] = []
-        renumber = np.zeros(max(used) + 1, dtype=np.int64)
-        for i in used:
-            if nodes[i] not in distinct:
-                distinct.append(nodes[i])
-            renumber[i] = distinct.index(nodes[i])
+        places: dict[Node, int] = {}  # in the order in which lanes look at them, whoever asks
+        renumber = np.zeros(len(nodes), dtype=np.int64)
+        for i in dict.fromkeys(table.tolist()):
+            renumber[i] = places.setdefault(nodes[i], len(places))
+        distinct = list(places)
         if len(distinct) == 1:
             return distinct[0]
         table = renumber[table]

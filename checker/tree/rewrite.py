@@ -293,6 +293,7 @@ class Rewriter:
         self.raw = 0  # the symbols that were told as they stand
         self.root = Region()
         self.heap: list[tuple[int, int, Node, Region]] = []
+        self.busy = False
         self.asking = -1  # whose operands are asked for: its place in the present run, -1: nobody's
         self.last: dict[tuple[Node, Region], int] = {}  # who is the last to be hashed that needs it
         self.relevant: dict[int, tuple[bool, int]] = {}
@@ -405,7 +406,7 @@ class Rewriter:
         """
         todo: list[tuple[Node, Region, Scope]] = []
         done: dict[int, list[tuple[Node, Region]]] = {}  # what nobody needs after a node
-        outside = self.asking
+        outside, self.busy = self.asking, True
         try:
             while self.heap:  # parents first: a node knows all its pairs before its children
                 self._next(todo, done)
@@ -421,6 +422,7 @@ class Rewriter:
                 del there.tables[below]
         for _node, _home, scope in todo:
             scope.memo = None
+        self.busy = False
 
     def _next(self, todo: list[tuple[Node, Region, Scope]],
               done: dict[int, list[tuple[Node, Region]]]) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from checker.arrays import every, places, some
 from checker.tree.nodes import Forest, Node, parameter_name
-from checker.tree.poly import Coef, Poly, TooLarge, constant, is_zero, settle
+from checker.tree.poly import Coef, Mono, Poly, TooLarge, constant, is_zero, settle
 
 __all__ = ["Value", "Values", "by_symbols", "divisible", "is_index", "low_bits", "unsigned"]
 
@@ -608,11 +608,15 @@ def by_symbols(poly: Poly) -> list[tuple[Any, Poly]]:
              and not every(c)]
     if not apart:
         return []
-    kinds, of = np.unique(np.stack([c != 0 for c in apart]), axis=1, return_inverse=True)
-    if not 1 < kinds.shape[1] <= MOST_KINDS:
+    codes = np.zeros(len(apart[0]), dtype=np.int64)
+    for i, c in enumerate(apart):
+        if i % 32 == 0:  # as few numbers as there are kinds
+            codes = codes if not i else np.unique(codes, return_inverse=True)[1].ravel()
+        codes = 2 * codes + (c != 0)
+    kinds = sorted(set(codes.tolist()))
+    if not 1 < len(kinds) <= MOST_KINDS:
         return []
-    return [(of.ravel() == kind, _of_lanes(poly, of.ravel() == kind))
-            for kind in range(kinds.shape[1])]
+    return [(codes == kind, _of_lanes(poly, codes == kind)) for kind in kinds]
 
 
 def _of_lanes(poly: Poly, lanes: Any) -> Poly:
@@ -635,17 +639,16 @@ def _backward(p: Node) -> bool:
     The first symbol, parameters before others, stands with a positive sign; whatever the tiles.
     """
     assert p.poly is not None
-    first: tuple[Any, ...] | None = None
-    for mono, c in p.poly.terms.items():
-        if mono:
-            plain = all(parameter_name(a) is not None for a in mono)
-            rank = (not plain, sorted(map(_symbols, mono)), sorted(a.h.tobytes() for a in mono), c)
-            if first is None or rank[:3] < first[:3]:
-                first = rank
-    if first is None:
+    symbols = [m for m in p.poly.terms if m]
+    if not symbols:
         return False
-    c = first[3]
+    c = p.poly.terms[symbols[0] if len(symbols) == 1 else min(symbols, key=_rank)]
     return bool(c[0] < 0) if isinstance(c, np.ndarray) else c < 0
+
+
+def _rank(mono: Mono) -> tuple[Any, ...]:
+    plain = all(parameter_name(a) is not None for a in mono)
+    return not plain, sorted(map(_symbols, mono)), sorted(a.h.tobytes() for a in mono)
 
 
 def _symbols(atom: Node) -> list[bytes]:

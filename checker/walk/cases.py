@@ -577,7 +577,7 @@ class _Whole:
         summary = replace(end.summary, cond=cond, steps=dict(zip(self.order, bodies, strict=True)))
         end.runner._check_lanes(summary)
         start = self._at(cond, 0)
-        made = make_folds(engine.forest, engine.plain(), [
+        made = make_folds(engine.forest, engine.plain, [
             fold_of("while", end.kappa, phis, inits, bodies, cond, end.phis[r], start)
             for r in self.order])
         return self._put(dict(zip(self.order, made, strict=True)))

@@ -103,7 +103,7 @@ class Engine:
     def plain(self) -> Rewriter:
         """Return hashes without pivots, as they are with the sizes that are shared by now."""
         shared = frozenset(self.forest.shared)
-        if self.hashes is None or self.hashes[0] != shared:
+        if self.hashes is None or self.hashes[0] != shared or self.hashes[1].busy:
             self.hashes = (shared, Rewriter(self.logic))
         return self.hashes[1]
 

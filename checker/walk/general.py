@@ -382,7 +382,6 @@ class Replacer:
         for n in table:
             self.mask |= n.deps
         self.memo: dict[Node, Node] = {}
-        self.rewriter = Rewriter(engine.logic)
 
     def equal(self, v: Value, other: Value) -> bool:
         """Tell whether a value is another one after replacement."""
@@ -407,7 +406,7 @@ class Replacer:
 
     def _made(self, node: Node) -> Node:
         if node.op == "fold":
-            return moved_fold(self.engine.forest, self.rewriter, node.extra,
+            return moved_fold(self.engine.forest, self.engine.plain, node.extra,
                               lambda k: self.memo.get(k, k))
         args = [self.memo.get(a, a) if a.deps & self.mask else a for a in node.args]
         poly = self.poly(node.poly) if node.poly is not None else None

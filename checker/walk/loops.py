@@ -664,7 +664,7 @@ class Runner:
                 folds[r] = made
             else:
                 out.regs[r] = made
-        for r, node in zip(folds, make_folds(forest, engine.plain(), list(folds.values())),
+        for r, node in zip(folds, make_folds(forest, engine.plain, list(folds.values())),
                            strict=True):
             out.regs[r] = node
         engine.matrix.flights.after_loop(self.flights, self._phi_mask() | self.kappa.deps)
@@ -780,7 +780,7 @@ class Runner:
             return value
         engine = self.engine
         order = list(summary.steps)
-        running, = make_folds(engine.forest, engine.plain(), [fold_of(
+        running, = make_folds(engine.forest, engine.plain, [fold_of(
             "at", self.kappa, [self.phis[r] for r in order], [self._initial(r) for r in order],
             [summary.steps[r] for r in order], engine.forest.true, value)])
         return engine.forest.make("at", width=value.width, args=(running,),

@@ -48,7 +48,7 @@ class Signless:
         if node.op == "fold":
             fold = one_step(self.rewriter, node.extra, signless=True)
             return node if fold is node.extra else closed_folds(
-                self.engine.forest, self.rewriter, [fold])[0]
+                self.engine.forest, self.engine.plain, [fold])[0]
         kids = self._inside(node)
         if not kids:
             return node

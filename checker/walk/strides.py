@@ -85,7 +85,10 @@ def _stride(reached: Node, kappa: Node) -> tuple[Node, int] | None:
 
 
 class _Same:
-    """Whether something is the same for block b at k and for block b - P at k + 1."""
+    """Whether something is the same for block b at k and for block b - P at k + 1.
+
+    What is rebuilt as the same node is; elsewhere hashes decide.
+    """
 
     def __init__(self, engine: Engine, kappa: Node, block: Node, stride: int) -> None:
         forest = engine.forest
@@ -95,6 +98,8 @@ class _Same:
         self.there = Rewriter(engine.logic, [Pivot(block, one, 1, stride),
                                              Pivot(kappa, two, 1, -1)])
         self.here = Rewriter(engine.logic, [Pivot(block, one, 1, 0), Pivot(kappa, two, 1, 0)])
+        self.onward = Replacer(engine, {kappa: Poly(32, {(kappa,): 1, (): 1}),
+                                        block: Poly(32, {(block,): 1, (): -stride})})
         # symbols that stand for more than they show: indices computed from block indices alone
         self.hidden = 0
         for bit, atom in forest.bits.items():
@@ -104,14 +109,15 @@ class _Same:
     def prepare(self, nodes: list[Node]) -> None:
         """Hash what will be looked at in one pass."""
         if not any(node.deps & self.hidden for node in nodes):
-            self.there.prepare(nodes)
-            self.here.prepare(nodes)
+            left = [node for node in nodes if self.onward.node(node) is not node]
+            self.there.prepare(left)
+            self.here.prepare(left)
 
     def node(self, node: Node) -> bool:
         """The same for a node, in every lane."""
         if node.deps & self.hidden:
             return False
-        return every(self.there.h(node) == self.here.h(node))
+        return self.onward.node(node) is node or every(self.there.h(node) == self.here.h(node))
 
     def poly(self, poly: Poly) -> bool:
         """The same for an address."""

@@ -10,6 +10,7 @@ import pytest
 from checker.tree import hashing, nodes
 from checker.tree.hashing import MANY, Hash, finish, key, mix
 from checker.tree.nodes import Forest, hash_members, hash_select, hash_step
+from checker.tree.poly import Poly, constant
 
 TRUE, FALSE = key("true"), key("false")
 SOME = [TRUE, FALSE, key("p"), key("q"), key("r")]
@@ -92,3 +93,23 @@ def test_a_decided_select_is_its_side_in_each_lane() -> None:
     assert bool((h[:, 1:2] == b).all())
     assert not any(bool((h[:, 2:] == side).all()) for side in (a, b))
     assert bool((hash_select(32, p, a, a) == a).all())
+
+
+def test_what_waits_for_its_hash_is_one_node_however_it_is_written() -> None:
+    """Nobody knows its hash then: tables of lanes are as they are, not as parts are numbered."""
+    forest = Forest(4)
+    where = forest.make("sreg", "tid", width=64, low=0, high=3, fresh_bit=True)
+    far = constant(64, np.arange(4, dtype=np.int64) * 8)
+    a, b = (forest.make("load", "global.0", width=16, poly=far.add(Poly(64, {(where,): k})))
+            for k in (1, 3))
+    table = np.array([1, 0, 1, 0], dtype=np.int64)
+    made = forest.mux(table, [a, b])
+    assert made is forest.mux(1 - table, [b, a])
+    assert made is forest.mux(2 * table, [a, where, b])
+    assert made is not forest.mux(table, [b, a])
+    assert made.args == (b, a)
+    swapped = np.array([1, 0, 3, 2], dtype=np.int64)
+    moved = forest.gather(a, swapped)
+    assert moved is not a
+    assert forest.gather(moved, swapped) is a
+    assert all(n._h is None for n in (a, b, made, moved))

@@ -20,7 +20,7 @@ from checker.tree.poly import Poly
 from checker.tree.result import WalkResult
 from checker.tree.rewrite import Rewriter
 from checker.tree.values import Values
-from checker.walk import loops
+from checker.walk import loops, strides
 from checker.walk.carried import carried, cyclic, unasked
 from checker.walk.engine import Engine
 from checker.walk.loops import Runner
@@ -166,6 +166,45 @@ def test_all_first_iterations_run_in_full_where_copies_are_on_other_paths(
     calls = count((MatrixOps, "_mma"), (MatrixOps, "look"))
     assert _walked(GEMM).digest == usual.digest
     assert calls == {"_mma": 4 * (2 + 3 + 3), "look": 4 * 3}  # the three were run once more
+
+
+def test_what_a_loop_leaves_is_not_hashed_without_coordinates(
+        count: Callable[..., Counter[str]]) -> None:
+    """Nor what the epilogue makes of it; asked for, it is what it was."""
+    made = _walked("gemm_bias_relu-BK32_BM64_BN64_GM4_fuse1").forest.nodes
+    folds = [n for n in made if n.op == "fold"]
+    assert len(folds) == 32
+    assert all(n._h is None for n in folds)
+    late = [n for n in made if n._h is None and n.op in nodes.HASHED_WITH]
+    assert {"fadd", "fmax", "fcvt", "pack", "gather"} <= {n.op for n in late}
+    calls = count((Rewriter, "fold_hashes"))
+    for node in late[-40:]:
+        assert bool((node.h == nodes.collapse(nodes._hash_made(node)[0])).all())
+    assert calls["fold_hashes"] == 1  # the values of one loop in one pass
+
+
+@pytest.mark.parametrize("name", [GEMM, "flash_attention.causal-BM64_BN32", "w8a8.row_then",
+                                  "gemm_softmax-BK32_BM32_BN128_PRECISIONieee"])
+def test_lanes_that_part_by_structure_part_by_hashes(name: str) -> None:
+    late = [n for n in _walked(name).forest.nodes if n._h is None and n.op != "krow"]
+    assert any(nodes._varies(n) for n in late)
+    assert not [n for n in late if nodes._varies(n) and n.h.shape[1] == 1]
+
+
+def test_tiles_of_a_persistent_loop_are_compared_without_hashes(
+        count: Callable[..., Counter[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = count((Rewriter, "h"))
+    asked: list[int] = []
+
+    def around(*args: Any, made: Any = strides.one_tile_each) -> Any:
+        before = calls["h"]
+        out = made(*args)
+        assert out is not None
+        asked.append(calls["h"] - before)
+        return out
+    monkeypatch.setattr(loops, "one_tile_each", around)
+    assert _walked("gemm_persistent").modelled
+    assert asked == [0]
 
 
 def test_loads_of_iterations_are_not_hashed() -> None:
