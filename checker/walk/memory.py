@@ -464,7 +464,7 @@ class MemoryOps:
             engine.problem("race", "an asynchronous copy overwrites bytes another lane may write")
         if self.shared.still_read(index):
             engine.problem("race", "an asynchronous copy overwrites bytes a matrix step reads")
-        np.add.at(self.shared.pending, index.ravel(), 1)
+        self.shared.copying(index, 1)
         self.targets[index.tobytes()] = (literal, value.width, mask)
         self.open.append((literal, value, mask, None if path is engine.forest.true else path))
 
@@ -516,7 +516,7 @@ class MemoryOps:
             known = () if path is None else conjuncts(path)
             at = places(mask)
             index = literal[at, None] + np.arange(value.width // 8)
-            np.subtract.at(self.shared.pending, index.ravel(), 1)
+            self.shared.copying(index, -1)
             if not self.engine.logic.implies(known, cond):
                 self.shared.linger(cond, index)
             if isinstance(value, Node) and value.op == "undef":
@@ -638,13 +638,13 @@ class MemoryOps:
             last = self.groups[-1] if self.groups else self.open
             for at, width, mask in self.targets.values():
                 index = at[places(mask), None] + np.arange(width // 8)
-                np.add.at(shared.pending, index, 1)
+                shared.copying(index, 1)
                 last.append((at, unknown(width), mask, None))
         tiles = self.engine.tiles.state
         for bar in tiles.bars.values():
             for copy in bar.copies:
                 if drained:
-                    np.subtract.at(shared.pending, copy.index, 1)
+                    shared.copying(copy.index, -1)
         tiles.bars = {}
 
     # -- matrices of 8 x 8 halves

@@ -41,7 +41,8 @@ class Shared:
         """Start with nothing written; alone: the block has one warp."""
         self.values = values
         self.warp = warp
-        self.anyone = np.int32(_OF_WARP if alone else _SEVERAL)  # who stands for all lanes
+        # who stands for all lanes
+        self.anyone: Any = np.int32(_OF_WARP if alone else _SEVERAL)
         self.report = report
         self.entries: list[Value] = []
         self.conds: list[Node | None] = []  # the path on which an entry was written
@@ -142,17 +143,19 @@ class Shared:
 
     def unordered_writes(self, index: Table, me: Table) -> Any:
         """Which of some bytes others may write at the same time as `me` accesses them."""
-        return self._any_unordered(self.wrote, self._writers(index), self.early_write, index, me)
+        return self._any_unordered(self.wrote, self._writers, self.early_write, index, me)
 
     def unordered_reads(self, index: Table, me: Table) -> Any:
         """Which of some bytes others may read at the same time as `me` writes them."""
-        return self._any_unordered(self.read, self.reader[index], self.early_read, index, me)
+        return self._any_unordered(self.read, self.reader.take, self.early_read, index, me)
 
-    def _any_unordered(self, epochs: Table, who: Table, early: Table, index: Table, me: Table
-                       ) -> Any:
-        late = self._unordered(epochs.take(index, axis=1), who, me)
+    def _any_unordered(self, epochs: Table, who: Callable[[Table], Table], early: Table,
+                       index: Table, me: Table) -> Any:
+        """Which of some bytes `who` of them may access at the same time as `me`."""
+        self.touch()
+        late = self._unordered(epochs, who, index, me)
         if self.perhaps:
-            late |= self._unordered(early.take(index, axis=1), self.anyone, me)
+            late = late | self._unordered(early, lambda _index: self.anyone, index, me)
         return late
 
     def _writers(self, index: Table) -> Table:
@@ -192,13 +195,23 @@ class Shared:
         """Return the warp of a lane, or of several; negative: of none, or of more than one."""
         return np.where(who > _OF_WARP, who // self.warp, _OF_WARP - who)
 
-    def _unordered(self, epochs: Any, who: Any, me: Any) -> Any:
-        """Which accesses by `who` may run at the same time as one by `me`."""
-        self.touch()
-        same_warp = self._warp_of(who) == me // self.warp
+    def _unordered(self, epochs: Table, who: Callable[[Table], Table], index: Table, me: Table
+                   ) -> Any:
+        """Which accesses at these epochs may run at the same time as one by `me`."""
         block, warp = self.ordered()
-        late = np.where(same_warp, epochs[1] >= warp, epochs[0] >= block)
-        return late & (who != me) & (who != _NOBODY)
+        of_block, of_warp = epochs[0].take(index) >= block, epochs[1].take(index) >= warp
+        if not some(of_block) and not some(of_warp):
+            return of_block  # all are ordered, whoever made them
+        them = who(index)
+        late = np.where(self._warp_of(them) == me // self.warp, of_warp, of_block)
+        return late & (them != me) & (them != _NOBODY)
+
+    def copying(self, index: Table, more: int) -> None:
+        """So many copies more are under way to some bytes."""
+        if len(each_once(index)) == index.size:
+            self.pending[index] += more
+        else:
+            np.add.at(self.pending, index, more)  # lanes copy to one byte
 
     def linger(self, cond: Node, index: Table) -> None:
         """Copies to these bytes are done where `cond` holds; elsewhere they are under way."""

@@ -366,7 +366,7 @@ class TileOps:
         if some(shared.unordered_writes(index, me)) or any(
                 copy.start == start for bar in self.state.bars.values() for copy in bar.copies):
             engine.problem("race", "a tile is fetched over bytes that may still be written")
-        np.add.at(shared.pending, index, 1)
+        shared.copying(index, 1)
         # what a loop writes is forgotten after it: what holds throughout it need not be kept
         rest = engine.logic.given(rest, conjuncts(engine.loop_path))
         cond = None if rest is engine.forest.true else rest
@@ -377,7 +377,7 @@ class TileOps:
     def _land(self, copy: Copy) -> None:
         """Everybody waited: the tile's bytes are there."""
         shared = self.engine.memory.shared
-        np.subtract.at(shared.pending, copy.index, 1)
+        shared.copying(copy.index, -1)
         shared.writer[copy.index] = len(shared.entries)
         shared.lane[copy.index] = copy.lane
         shared.off[copy.index] = np.arange(len(copy.index))

@@ -301,6 +301,38 @@ def test_ordered_bytes_are_not_looked_at_reader_by_reader(
     assert found == ["race"]
 
 
+def test_who_accessed_bytes_is_looked_at_where_no_barrier_came_since(
+        count: Callable[..., Counter[str]]) -> None:
+    forest = Forest(64)
+    found: list[str] = []
+    shared = Shared(Values(forest), 32, lambda code, _text: found.append(code))
+    calls = count((Shared, "_warp_of"))
+    every, at = np.ones(64, dtype=bool), np.arange(64, dtype=np.int64) * 4
+    value = forest.make("param", "0+0", width=32)
+    shared.store(at, value, every)
+    for warp_only, other, race in ((False, 63, False), (True, 0, True), (False, 31, False),
+                                   (True, 0, False)):
+        shared.barrier(warp_only)
+        calls.clear()
+        found.clear()
+        shared.store(at[np.arange(64) ^ other], value, every)
+        assert found == (["race"] if race else [])
+        assert bool(calls) is warp_only
+
+
+@pytest.mark.parametrize("lanes_at_one", [1, 2])
+def test_copies_under_way_are_counted(lanes_at_one: int) -> None:
+    """Also where several lanes copy to one byte: all of them are to land."""
+    forest = Forest(4)
+    shared = Shared(Values(forest), 32, lambda _code, _text: None)
+    shared._grow(64)
+    index = (np.arange(4) // lanes_at_one * 4)[:, None] + np.arange(4)
+    for more, left in ((1, lanes_at_one), (1, 2 * lanes_at_one), (-1, lanes_at_one), (-1, 0)):
+        shared.copying(index, more)
+        assert (shared.pending[index] == left).all()
+        assert shared.under_way(index) is bool(left)
+
+
 def test_members_of_a_group_are_there_when_a_group_above_asks_for_them() -> None:
     """A maximum over lanes of a maximum of many pairs: the inner one's hashes are not dropped."""
     name = "flash_attention.causal-BM32_BN16_CAUSAL1_D64_s3_w2-sm_90"
