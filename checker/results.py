@@ -17,7 +17,7 @@ __all__ = [
     "Verdict", "Witness",
 ]
 
-CHECKER_VERSION = "0.8.0"
+CHECKER_VERSION = "0.9.0"
 
 
 @dataclass(frozen=True, slots=True)
