@@ -279,8 +279,8 @@ def multiply(mode: FloatMode, a: HF, b: HF) -> HF:
 
 
 def _square(ra: U64, rb: U64, neg: Any) -> Facts:
-    """NONNEG where a value is multiplied by itself."""
-    if ra is not rb and (ra.shape != rb.shape or ra.flat[0] != rb.flat[0]):
+    """NONNEG where a value is multiplied by itself, in any lane: other operations share the run."""
+    if ra is not rb and not some(ra[1] == rb[1]):
         return 0
     same = np.asarray((ra == rb).all(axis=0) & ~np.asarray(neg))
     return np.where(same, np.uint32(NONNEG), np.uint32(0)) if some(same) else 0

@@ -294,3 +294,19 @@ def test_runs_of_float_operations(body: str, lengths: list[int], monkeypatch: py
     one, other = _both(monkeypatch, source, launch)
     assert one.usable
     assert _equal(one, other)
+
+
+def test_a_square_in_a_run_is_a_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is never -0, whatever the other products of its run are: adding +0 changes nothing."""
+    loads = "".join(f"ld.global.f32 %f{i}, [%rd4+{128 * i}];\n" for i in range(1, 5))
+    products = "".join(f"mul.rn.f32 %f{i + 10}, %f{a}, %f{b};\n" for i, (a, b) in enumerate(
+        ((1, 2), (1, 1), (3, 4), (2, 2))))
+    stores = "".join(f"st.global.f32 [%rd5+{128 * i}], %f{i + 10};\n" for i in range(4))
+    plus = "".join(f"add.rn.f32 %f{i}, %f{i}, 0f00000000;\n" for i in (11, 13))
+    launch = facts(elements=256, dtype="f32")
+    launch["args"][1]["elements"] = 128
+    assert _batches(text(loads + products + plus + stores, 32)) == [4]
+    one, other = _both(monkeypatch, text(loads + products + plus + stores, 32), launch)
+    assert one.usable, one.reasons()
+    assert _equal(one, other)
+    assert one.digest == replay(lower(parse(text(loads + products + stores, 32))), launch).digest
