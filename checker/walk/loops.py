@@ -618,13 +618,19 @@ class Runner:
         return Summary(steps, cond, a.exit_target, regs, a.header_exit)
 
     def _instance(self, general: Summary, at: Poly, t: Summary) -> bool:
-        """Tell whether a template at counter value `at` is the given one."""
+        """Tell whether a template at counter value `at` is the given one.
+
+        In iteration 0 the running values are those before the loop: a first matrix step that takes
+        zeros for its sum is one onto that sum where it is zero.
+        """
         replace = Replacer(self.engine, {self.kappa: at})
+        first = None if at.terms else self._with_initial(replace)
 
         def equal(x: Value | None, y: Value | None) -> bool:
             if x is None or y is None:
                 return x is None
-            return replace.equal(x, y)
+            return replace.equal(x, y) or (
+                first is not None and first.equal(x, first.node(self.engine.values.node(y))))
 
         if not all(equal(s, t.steps[r]) for r, s in general.steps.items()):
             return False
@@ -634,6 +640,15 @@ class Runner:
             if v is not None and not equal(v, t.exit_regs.get(r)):
                 general.exit_regs[r] = None
         return True
+
+    def _with_initial(self, replace: Replacer) -> Replacer:
+        """Return a replacer that puts for the running values, too, what they are at first."""
+        values = self.engine.values
+        phis = {p: self._initial(r) for r, p in self.phis.items()}
+        made = Replacer(self.engine, {**replace.table, **{
+            p: values.poly(v, p.width) for p, v in phis.items()}})
+        made.memo.update(phis)
+        return made
 
     # -- afterwards
     def _leave(self, summary: Summary, drained: bool) -> list[tuple[int, State]]:

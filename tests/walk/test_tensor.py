@@ -16,6 +16,7 @@ from checker.tree import same
 from checker.tree.result import WalkResult
 from checker.walk import walk
 from checker.walk.tensor import with_columns
+from corpus.bench.classes import PARTITION, read_parts
 from corpus.load import CorpusKernel, load_set
 
 
@@ -96,6 +97,41 @@ def test_a_wait_for_another_phase_is_none() -> None:
     assert "mov.b32 \t%r71, 0;" in text
     found = _walked(text.replace("mov.b32 \t%r71, 0;", "mov.b32 \t%r71, 1;"))
     assert not same(_walked(text), found)[0]
+
+
+@cache
+def _of_the_rows() -> dict[str, str]:
+    return {t["name"]: t["asm"] for t in read_parts("texts", PARTITION)
+            if t["target"] == "sm_100" and t["row"] == "gemm_bias_relu"}
+
+
+def _carried() -> str:
+    """A loop that carries whether its first step takes the sum: Triton 3.6, one stage."""
+    found = _of_the_rows()["gemm_bias_relu-BK64_BM128_BN32_GM4_fuse1_s1_w4"]
+    assert re.search(r"mov\.pred\s+%p41, 0;", found)
+    return found
+
+
+def _from_one(found: str) -> str:
+    """What stands in the columns before the loop is 1."""
+    at = found.index("@%p2 tcgen05.st")
+    end = found.index(";", at)
+    moved = found[at:end].replace("%r321", "%one")
+    assert moved != found[at:end]
+    return f"{found[:at]}{{.reg .b32 %one; mov.b32 %one, 0x3F800000; {moved};}}{found[end + 1:]}"
+
+
+def test_a_first_step_that_takes_zeros_is_one_onto_zeros() -> None:
+    """In iteration 0 of a loop, whose template is the step onto a running sum."""
+    plain = _walked(_of_the_rows()["gemm_bias_relu-BK32_BM32_BN32_GM4_fuse1_s1_w4"])
+    found = _walked(_carried())
+    assert found.modelled, found.findings
+    assert same(plain, found)[0]
+    onto = re.sub(r"mov\.pred\s+%p41, 0;", "mov.pred %p41, -1;", _carried())
+    assert same(plain, _walked(onto))[0]
+    for text in (_from_one(_carried()), _from_one(onto)):  # where K is 0, and everywhere
+        assert not same(found, _walked(text))[0]
+    assert not same(_walked(_from_one(_carried())), _walked(_from_one(onto)))[0]
 
 
 def _generic(widened: str) -> str:
