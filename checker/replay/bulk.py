@@ -324,10 +324,17 @@ def _plain(m: Machine, attr: BulkCopy, bits: list[NDArray[Any]], lanes: Mask) ->
             _begin(m, int(block), int(thread), at[0], cells, origin + away[0], step)
 
 
+def _closed(m: Machine) -> NDArray[np.int64]:
+    """How many groups of stores each thread has closed."""
+    if "bulk groups" not in m.extra:
+        m.extra["bulk groups"] = np.zeros((m.B, m.T), dtype=np.int64)
+    groups: NDArray[np.int64] = m.extra["bulk groups"]
+    return groups
+
+
 def _commit(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     """Close a group of stores of each thread."""
-    lanes = m.full(on) & m.live
-    groups = m.extra.setdefault("bulk groups", np.zeros((m.B, m.T), dtype=np.int64))
+    lanes, groups = m.full(on) & m.live, _closed(m)
     for s in m.extra.get("stores", []):
         if s.group < 0 and lanes[s.block, s.thread]:
             s.group = int(groups[s.block, s.thread])
@@ -337,8 +344,7 @@ def _commit(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
 def _wait(m: Machine, op: Op, values: list[V], on: Mask | None) -> None:
     """All but the last groups of a thread have read their source; without `.read`: are there."""
     pending, only_read = op.attr
-    lanes = m.full(on) & m.live
-    groups = m.extra.setdefault("bulk groups", np.zeros((m.B, m.T), dtype=np.int64))
+    lanes, groups = m.full(on) & m.live, _closed(m)
     kept = []
     for s in m.extra.get("stores", []):
         over = lanes[s.block, s.thread] and 0 <= s.group < groups[s.block, s.thread] - int(pending)

@@ -191,9 +191,9 @@ def _make_set(name: str, mode: FloatMode, opkey: str, total: U64, consts: list[t
     kinds: list[tuple[NDArray[np.bool_], list[int]]] = [(np.ones((1, 1), dtype=bool), [])]
     for value in sorted({v for _, v in consts}):
         has = np.any(np.stack(np.broadcast_arrays(*(w for w, v in consts if v == value))), axis=0)
-        parts = [(which & some, [*members, *more]) for which, members in kinds
-                 for some, more in ((has, [value]), (~has, []))]
-        kinds = [part for part in parts if part[0].any()]
+        parts = [(which & there, [*members, *more]) for which, members in kinds
+                 for there, more in ((has, [value]), (~has, []))]
+        kinds = [part for part in parts if some(part[0])]
     out: HF | None = None
     for which, members in kinds:
         while len(members) > 1:

@@ -116,17 +116,13 @@ def _iadd(attr: Any, values: list[V], mask: Mask | None, w: int) -> V | None:
     if _disjoint(a, b, mask):
         return partwise("ior", a, b, mask)
     zero = _zero_lanes_add(a, b)
-    total = isum(w, [(1, a), (1, b)])
+    total: V = isum(w, [(1, a), (1, b)])
     for lanes, other in zero:
-        total = _keep_hash(merge(lanes, other, total))
+        total = merge(lanes, other, total)
     if isinstance(total, Hash):
         total.made = ("iadd", w, a, b)
         forget(total.made)
     return total
-
-
-def _keep_hash(v: V) -> Any:
-    return v
 
 
 def _zero_lanes_add(a: V, b: V) -> list[tuple[Any, V]]:

@@ -104,10 +104,7 @@ class Values:
             if start > at:
                 parts.append(self.forest.literal(start - at, 0))
             width = min(atom.width, poly.width - start)
-            if width < atom.width and start + atom.width != poly.width:
-                parts.append(self.node(self.extract(atom, 0, width)))
-            else:
-                parts.append(self.node(self.extract(atom, 0, width)))
+            parts.append(self.node(self.extract(atom, 0, width)))
             at = start + width
         if at < poly.width:
             parts.append(self.forest.literal(poly.width - at, 0))

@@ -95,8 +95,9 @@ def _paths(engine: Engine) -> list[_Path]:
     flow, memory, found = engine.flow, engine.memory, engine.found
     first = _Point(flow.order[0], engine.state, memory.snapshot(), dict(memory.versions))
     stack, out = [first], []
+    rank = {block: i for i, block in enumerate(flow.order)}
     while stack:
-        at = min(stack, key=lambda p: (p.late, flow.order.index(p.block)))
+        at = min(stack, key=lambda p: (p.late, rank[p.block]))
         stack.remove(at)
         at = _met(engine, at, stack)
         memory.restore(at.world)

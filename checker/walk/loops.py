@@ -9,6 +9,7 @@ one template of the iteration number. Anything else makes the loop's results unk
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -624,13 +625,13 @@ class Runner:
         zeros for its sum is one onto that sum where it is zero.
         """
         replace = Replacer(self.engine, {self.kappa: at})
-        first = None if at.terms else self._with_initial(replace)
+        first = cache(partial(self._with_initial, replace))
 
         def equal(x: Value | None, y: Value | None) -> bool:
             if x is None or y is None:
                 return x is None
             return replace.equal(x, y) or (
-                first is not None and first.equal(x, first.node(self.engine.values.node(y))))
+                not at.terms and first().equal(x, first().node(self.engine.values.node(y))))
 
         if not all(equal(s, t.steps[r]) for r, s in general.steps.items()):
             return False

@@ -108,7 +108,7 @@ class TileState:
         bars = {}
         for at, bar in self.bars.items():
             for copy in bar.copies:
-                np.subtract.at(shared.pending, copy.index, 1)
+                shared.copying(copy.index, -1)
             bars[at] = replace(bar, copies=(), cond=None if bar.cond is None else put(bar.cond),
                                steps=None if bar.steps is None else tuple(at_end(bar.steps)))
         return TileState(bars, *map(at_end, self.loose()))
@@ -311,7 +311,7 @@ class TileOps:
 
     def _without(self, copies: Iterable[Copy], never: list[Copy]) -> tuple[Copy, ...]:
         for copy in never:
-            np.subtract.at(self.engine.memory.shared.pending, copy.index, 1)
+            self.engine.memory.shared.copying(copy.index, -1)
         return tuple(c for c in copies if all(c is not n for n in never))
 
     # -- copies
